@@ -1,0 +1,40 @@
+"""Writing files so that a reader never sees half of one. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write beside `path`, fsync, rename over it, fsync the folder. Parents are made; a failure leaves the old file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    fsync_folder(path.parent)
+
+
+def fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def store_blob(blobs: Path, content: bytes, digest: str) -> Path:
+    """Keep `content` as `blobs/sha256/<digest>`; a blob that is there already is left alone."""
+    path = blobs / "sha256" / digest
+    if not path.exists():
+        write_atomically(path, content)
+    return path

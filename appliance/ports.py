@@ -1,0 +1,319 @@
+"""The Protocols that adapters keep. The runner composes them; none of them knows another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from appliance.pins import Pin
+from appliance.records.energy import TrialEnergy
+from appliance.records.plan import PlannedEnergy, PlannedTask
+from appliance.records.record import Check, EngineStamp, HostStamp, MeterStamp
+from appliance.tasks.model import Limits, Network
+
+RUN_LABEL = "org.bench-appliance.run"
+LOCK_LABEL = "org.bench-appliance.lock"
+TRIAL_LABEL = "org.bench-appliance.trial"
+
+# ---------------------------------------------------------------------------------------------- engine
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One mount of a container. `bind` sources are host paths of ours; `volume` sources are volume names."""
+
+    kind: Literal["bind", "volume", "tmpfs"]
+    source: str
+    target: str
+    read_only: bool = False
+    options: str = ""
+    """tmpfs only: `size=64m,uid=1000,mode=0700,exec`."""
+
+
+@dataclass(frozen=True)
+class ContainerSpec:
+    """A hardened container; everything that is not here is fixed by the adapter (profile, capabilities, root)."""
+
+    image: str
+    """The id that `Engine.resolve` gave."""
+    role: str
+    labels: Mapping[str, str]
+    limits: Limits
+    network: Network
+    cgroup_parent: str | None
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    user: str = "1000:1000"
+    workdir: str = "/workspace"
+    command: tuple[str, ...] = ("sleep", "infinity")
+    """What keeps it alive while idle; its main process runs under an init that reaps."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One stream: exact size and digest of the whole, its head and tail within the cap."""
+
+    total_bytes: int
+    sha256: str
+    head: bytes
+    tail: bytes
+    truncated: bool
+
+    @property
+    def kept(self) -> bytes:
+        """Head and tail as one, with a line that says how much is missing between them."""
+        if not self.truncated:
+            return self.head + self.tail
+        missing = self.total_bytes - len(self.head) - len(self.tail)
+        return self.head + f"\n[... {missing} bytes not kept ...]\n".encode() + self.tail
+
+
+@dataclass(frozen=True)
+class ExecSpec:
+    argv: tuple[str, ...]
+    user: str = "1000:1000"
+    workdir: str = "/workspace"
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: bytes | None = None
+    timeout_seconds: float | None = None
+    capture_bytes: int = 10 * 1024 * 1024
+    """Cap a stream, half head and half tail."""
+
+
+@dataclass(frozen=True)
+class ExecOutcome:
+    """How an exec ended; `exit` is None where its limit ran out first (it is still running then: kill the container)."""
+
+    exit: int | None
+    timed_out: bool
+    stdout: Captured
+    stderr: Captured
+    wall_seconds: float
+    start_error: str | None = None
+    """The engine's words where the program could not be started (126, 127 of a started shell are not this)."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Read between the exec's exit and the kill, from the container's own cgroups (row I27). None: not readable."""
+
+    oom_kills: int | None
+    pids_denied: int | None
+    peak_memory_mib: float | None
+
+
+@dataclass(frozen=True)
+class InForce:
+    """What the runtime says of a started container (row I16)."""
+
+    limits: Limits
+    network: Network
+
+
+class Engine(Protocol):
+    """A container engine. Raises HostRefused where it is missing or refuses us, EngineFailed elsewhere."""
+
+    def stamp(self) -> EngineStamp: ...
+
+    def resolve(self, pin: Pin) -> str | None:
+        """The engine's id of this image, or None. Raises EngineFailed where the layers differ (row I5)."""
+        ...
+
+    def load(self, archive: Path) -> None: ...
+
+    def create(self, spec: ContainerSpec) -> str:
+        """The id of a created container that has not started."""
+        ...
+
+    def start(self, container: str) -> None: ...
+
+    def in_force(self, container: str, asked: Limits) -> InForce:
+        """Limits read back from the runtime; those it does not hold (wall, disk, test) are taken from `asked`."""
+        ...
+
+    def execute(self, container: str, spec: ExecSpec, on_started: Callable[[], None] | None = None) -> ExecOutcome:
+        """Run to its exit or its limit; output is streamed into the cap, never held whole."""
+        ...
+
+    def evidence(self, container: str) -> Evidence: ...
+
+    def put_tree(self, container: str, target: str, tar: Iterable[bytes]) -> None:
+        """Unpack a tar stream at `target` (a volume or tmpfs of a running container)."""
+        ...
+
+    def remove(self, container: str) -> None:
+        """Kill and remove, with anonymous volumes; gone already is fine. Never stops: a stop waits ten seconds."""
+        ...
+
+    def processes(self, container: str) -> int:
+        """How many processes live in it; 0 for one that is gone."""
+        ...
+
+
+class EngineFailed(Exception):
+    """The engine did not do what it was asked, for a reason that is not the solver's: `excluded: engine_error`."""
+
+
+# ---------------------------------------------------------------------------------------------- workspaces
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """One path of a tree. `path` is relative, raw bytes, `/`-separated, never with `..`."""
+
+    path: bytes
+    kind: Literal["file", "link", "directory", "deleted"]
+    executable: bool = False
+    content: bytes | Path = b""
+    """Bytes; or a path on the host that holds them (large ones); a link's target."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a solver changed against the pristine tree, and what of it no patch can say."""
+
+    entries: tuple[TreeEntry, ...]
+    dropped: tuple[tuple[bytes, str], ...]
+    """`(path, why)`: fifo, socket, device, setuid, git, empty_directory, too_large."""
+
+
+@dataclass(frozen=True)
+class DiskUse:
+    used_mib: float
+    full: bool
+    """No free block was left: cause `disk`."""
+
+
+class Workspace(Protocol):
+    """`/workspace` of one container: a pristine tree, writable, bounded by `disk_mib`."""
+
+    mount: Mount
+
+    def seed(self, container: str) -> None:
+        """Fill it where the engine must do it (tmpfs volume); called once after the container has started."""
+        ...
+
+    def lay(self, container: str, entries: Sequence[TreeEntry]) -> None:
+        """Put entries over the pristine tree of a started container, no-follow; called before any exec in it."""
+        ...
+
+    def disk(self) -> DiskUse: ...
+
+    def harvest(self) -> Changes:
+        """After the solver's container is gone; no-follow throughout, never git (row I28)."""
+        ...
+
+    def close(self) -> None:
+        """Unmount, remove; never raises for what is gone already."""
+        ...
+
+
+class Workspaces(Protocol):
+    def open(self, pristine: Path, disk_mib: int, labels: Mapping[str, str]) -> Workspace:
+        """`pristine` is a task's before/ (never changed); `labels` are the run's, for whatever the engine makes."""
+        ...
+
+
+# ---------------------------------------------------------------------------------------------- meter
+
+
+@dataclass(frozen=True)
+class MeteredTrial:
+    """What the meter says of one trial once everything of it is gone."""
+
+    energy: TrialEnergy
+    cpu_seconds: Mapping[str, float | None]
+    """By role; the solver's is what its window was charged."""
+    cpu_source: Literal["cgroup_parent", "stats_one_shot"] | None
+    readings: bytes | None
+    flags: tuple[str, ...]
+
+
+class TrialMeter(Protocol):
+    """The meter's side of one trial, in this order: cgroup paths, open, close, release (formats 5)."""
+
+    cgroups: Mapping[str, str]
+    """Role -> cgroup parent for the engine; empty where the engine makes its own."""
+
+    def open(self) -> None:
+        """Right before the solver's exec."""
+        ...
+
+    def close(self) -> None:
+        """At the solver's exit."""
+        ...
+
+    def release(self, wall_seconds: float, *, at_limit: bool) -> MeteredTrial:
+        """Once the containers are gone; removes the cgroups. `at_limit`: cause timeout or budget."""
+        ...
+
+
+class Meter(Protocol):
+    """Joules and CPU time. Many trials may be open at a time."""
+
+    def stamp(self) -> MeterStamp: ...
+
+    def prepare(self, run: str, trial: int, planned: PlannedEnergy, cpus: float, by_kind: bool) -> TrialMeter:
+        """`trial` counts over all plans of plan.json; `by_kind` marks reference and noop: always below the floor."""
+        ...
+
+    def harness_cgroup(self, run: str) -> str | None:
+        """Parent for baselines and graders, made on first use."""
+        ...
+
+    def close_run(self, run: str) -> None:
+        """Remove what this run's cgroups left."""
+        ...
+
+
+# ---------------------------------------------------------------------------------------------- solvers, images, host
+
+
+@dataclass(frozen=True)
+class SolveCall:
+    """What a solver's exec gets, placeholders filled."""
+
+    exec: ExecSpec
+    mounts: tuple[Mount, ...] = ()
+    """Read-only binds of what the solver needs: the reference of `reference`, templates, the prompt file."""
+
+
+class Solver(Protocol):
+    """An attempt at a task as one exec in its container."""
+
+    name: str
+
+    def call(self, task: PlannedTask, folder: Path, scratch: Path) -> SolveCall:
+        """`folder` is the task's; files that the call mounts are written under `scratch`, a folder of the trial."""
+        ...
+
+
+class Images(Protocol):
+    """Pins to images present in the engine (row I6)."""
+
+    def pin(self, name: str) -> tuple[Pin, bool]:
+        """The pin of images/<name>, or of an engine image given by digest; and whether a lock of ours rebuilds it."""
+        ...
+
+    def composed(self, task_image: str, solver_image: str | None) -> Pin:
+        """Task image + solver layers, composed by I10's method; equal to the task's pin where there are none."""
+        ...
+
+    def ensure(self, pins: Iterable[Pin]) -> Mapping[str, str]:
+        """Config digest -> engine id, loading or building what lacks. Raises HostRefused listing what cannot be had."""
+        ...
+
+
+class Host(Protocol):
+    def stamp(self, engine: EngineStamp, fitness: tuple[Check, ...]) -> HostStamp: ...
+
+    def fitness(self) -> tuple[Check, ...]: ...
+
+
+class Locks(Protocol):
+    """The run's flock; its path is in the label of everything that the run makes (formats 9)."""
+
+    def hold(self, run: str) -> AbstractContextManager[Path]: ...

@@ -1,0 +1,112 @@
+"""A plan: one solver on one suite before anything has happened. No id, no clock: equal digest, same experiment."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from appliance.digests import sha256_hex
+from appliance.pins import Pin, Sha256
+from appliance.records.words import EnergyMode, SolverKind
+from appliance.tasks.model import TaskSpec
+from appliance.wire import EXACT, Wire
+
+
+class PlannedImages(Wire):
+    """The three pins of a task's trials; grading runs on `task` alone."""
+
+    task: Annotated[Pin, EXACT]
+    solver: Annotated[Pin | None, EXACT]
+    """The solver's layers; None where the task's image has all that it needs."""
+    composed: Annotated[Pin, EXACT]
+    """Task image + solver layers: what the solver runs in; equal to `task` where there are none."""
+    rebuildable: Annotated[bool, EXACT]
+    """False for an image that was pinned but has no lock of ours."""
+
+
+class PlannedTask(Wire):
+    spec: Annotated[TaskSpec, EXACT]
+    images: Annotated[PlannedImages, EXACT]
+
+
+class PlannedSuite(Wire):
+    name: Annotated[str, EXACT]
+    version: Annotated[str, EXACT]
+    digest: Annotated[Sha256, EXACT]
+    timeout_resolves: Annotated[bool, EXACT]
+    weight: Annotated[float, EXACT]
+
+
+class PlannedSolver(Wire):
+    name: Annotated[str, EXACT]
+    kind: Annotated[SolverKind, EXACT]
+    digest: Annotated[Sha256, EXACT]
+    """Of its TOML and templates."""
+    argv: Annotated[tuple[str, ...], EXACT]
+    """With the flags of this run in place and the placeholders still standing; empty for reference and noop."""
+
+
+class PlannedEnergy(Wire):
+    mode: Annotated[EnergyMode, EXACT]
+    active_watts: Annotated[float | None, EXACT]
+    """What `wall` multiplies by, where it was set; None is the default of the estimator."""
+    scheduling: Annotated[Literal["exclusive", "shared"], EXACT]
+
+
+class TrialPlan(Wire):
+    """`planDigest` is the sha256 of the canonical bytes of this."""
+
+    schema_: Annotated[Literal["plan-v1"], EXACT] = Field(default="plan-v1", alias="schema")
+    suite: Annotated[PlannedSuite, EXACT]
+    solver: Annotated[PlannedSolver, EXACT]
+    model: Annotated[str | None, EXACT]
+    tasks: Annotated[tuple[PlannedTask, ...], EXACT]
+    """Sorted by name; quarantined and filtered ones are not here."""
+    quarantined: Annotated[tuple[str, ...], EXACT]
+    """Names of the tasks left out because their checks failed."""
+    filtered: Annotated[tuple[str, ...], EXACT]
+    """Names of the tasks left out by `--tasks`."""
+    passes: Annotated[int, EXACT] = Field(ge=1)
+    rollouts: Annotated[int, EXACT] = Field(ge=1)
+    energy: Annotated[PlannedEnergy, EXACT]
+    self_correct: Annotated[bool, EXACT]
+    auto: Annotated[Literal["low", "medium", "high"] | None, EXACT]
+    mode: Annotated[str | None, EXACT]
+    limit_overrides: Annotated[dict[str, float], EXACT]
+    """`--limit-KEY V`: already applied to every task's limits, listed so that a policy can refuse them."""
+    challenge: Annotated[Sha256 | None, EXACT]
+    harness_version: Annotated[str, EXACT]
+
+    @property
+    def digest(self) -> str:
+        return sha256_hex(self.canonical())
+
+    def task(self, name: str) -> PlannedTask:
+        return next(task for task in self.tasks if task.spec.name == name)
+
+
+class TrialKey(Wire):
+    """Which trial of a plan; `case` is for suites of cases inside a task."""
+
+    task: Annotated[str, EXACT]
+    pass_: Annotated[int, EXACT] = Field(alias="pass", ge=0)
+    rollout: Annotated[int, EXACT] = Field(ge=0)
+    case: Annotated[str | None, EXACT] = None
+
+
+def trial_keys(plan: TrialPlan) -> tuple[TrialKey, ...]:
+    """Every trial of the plan, in the order they run: pass, then task, then rollout."""
+    return tuple(
+        TrialKey(task=task.spec.name, pass_=sweep, rollout=rollout)
+        for sweep in range(plan.passes)
+        for task in plan.tasks
+        for rollout in range(plan.rollouts)
+    )
+
+
+class RunPlan(Wire):
+    """plan.json: one plan a solver, in the order asked for."""
+
+    schema_: Annotated[Literal["run-plan-v1"], EXACT] = Field(default="run-plan-v1", alias="schema")
+    plans: Annotated[tuple[TrialPlan, ...], EXACT]

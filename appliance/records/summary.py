@@ -1,0 +1,69 @@
+"""Everything of a record that can be recomputed from its trials, and is, by `verify`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from appliance.records.words import Basis, Cause, Outcome, Provenance, Reason
+from appliance.wire import COST_BAND, ENERGY_BAND, INFORMATIVE, OUTCOME, Wire, compared
+
+NumberOrInfinity = float | Literal["Infinity"]
+"""`"Infinity"` where nothing was resolved: never 0, never NaN."""
+
+
+class EnergySum(Wire):
+    """A sum over trials; None as soon as one part is None. Provenance and basis are the worst of the parts."""
+
+    provenance: Annotated[Provenance, INFORMATIVE]
+    basis: Annotated[Basis, INFORMATIVE]
+    net_uj: Annotated[int | None, ENERGY_BAND]
+    gross_uj: Annotated[int | None, ENERGY_BAND]
+    interval: Annotated[tuple[int, int] | None, INFORMATIVE]
+    """Sum of the parts' intervals, where all have one."""
+    trials: Annotated[int, INFORMATIVE]
+    below_floor: Annotated[int, INFORMATIVE]
+    """How many of them are below the floor: with any, the sum enters no energy ranking."""
+    missing: Annotated[int, INFORMATIVE]
+
+
+class BestOfK(Wire):
+    """The first k rollouts of every task (decision J28, J29): cumulative, in the order of the rollouts."""
+
+    k: Annotated[int, INFORMATIVE] = Field(ge=1)
+    fraction: Annotated[float, OUTCOME]
+    """Tasks with a resolved rollout among the first k, over tasks with a scored one."""
+    cost_usd: Annotated[str | None, COST_BAND]
+    cloud_uj: Annotated[int | None, ENERGY_BAND]
+    local_uj: Annotated[int | None, ENERGY_BAND]
+
+
+class PassSummary(Wire):
+    """One sweep; aggregates never mix passes."""
+
+    pass_: Annotated[int, INFORMATIVE] = Field(alias="pass", ge=0)
+    planned: Annotated[int, INFORMATIVE]
+    outcomes: Annotated[dict[Outcome, int], OUTCOME]
+    """Every outcome with its count, zeros included."""
+    reasons: Annotated[dict[Reason, int], OUTCOME]
+    causes: Annotated[dict[Cause, int], OUTCOME]
+    """What ended the solvers of the scored trials."""
+    after_subject: Annotated[int, OUTCOME]
+    resolution: Annotated[float | None, OUTCOME]
+    """resolved / (resolved + unresolved); None where nothing was scored."""
+    lower_bound: Annotated[float, OUTCOME]
+    """resolved / planned."""
+    energy: Annotated[EnergySum | None, INFORMATIVE]
+    """Over the scored trials, failed attempts included."""
+    joules_per_resolved: Annotated[NumberOrInfinity | None, ENERGY_BAND]
+    wall_median_seconds: Annotated[float | None, compared("informative", "wall_band")]
+    """Mean of the middle two where their number is even."""
+    cost_usd: Annotated[str | None, COST_BAND]
+    partially_priced: Annotated[bool, INFORMATIVE]
+    best_of_k: Annotated[tuple[BestOfK, ...], OUTCOME]
+    """Empty where the plan has one rollout."""
+
+
+class Summary(Wire):
+    passes: Annotated[tuple[PassSummary, ...], OUTCOME]

@@ -1,0 +1,40 @@
+"""The closed vocabularies of a record (formats 6, Words)."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+Outcome = Literal["resolved", "unresolved", "unscored", "errored", "excluded", "skipped", "cancelled"]
+Reason = Literal[
+    "tests_failed", "oracle_timeout", "no_verdict", "tampered", "patch_rejected", "timeout",
+    "start_failed", "provider_failed", "protocol_incomplete", "replay_diverged",
+    "baseline_passed", "baseline_error", "expect_failed", "engine_error", "grader_error", "budget",
+    "dry_run", "filtered", "interrupted",
+]  # fmt: skip
+Cause = Literal["exit", "signal", "timeout", "oom", "pids", "disk", "budget"]
+Provenance = Literal["hw_shunt", "model_based", "estimator", "simulated"]
+Basis = Literal["counter", "sampled_power", "apportioned", "modelled"]
+OracleKind = Literal["junit", "tap", "exit_code"]
+Role = Literal["solver", "forwarder", "model", "judge", "harness"]
+SolverKind = Literal["reference", "noop", "command", "chat", "cascade"]
+EnergyMode = Literal["auto", "measured", "estimator", "estimator:curve"]
+TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
+
+REASONS_OF: Final[dict[Outcome, frozenset[Reason]]] = {
+    "resolved": frozenset(),
+    "unresolved": frozenset(
+        {"tests_failed", "oracle_timeout", "no_verdict", "tampered", "patch_rejected", "timeout"},
+    ),
+    "unscored": frozenset(),
+    "errored": frozenset({"start_failed", "provider_failed", "protocol_incomplete", "replay_diverged"}),
+    "excluded": frozenset(
+        {"baseline_passed", "baseline_error", "expect_failed", "engine_error", "grader_error", "budget"},
+    ),
+    "skipped": frozenset({"dry_run", "filtered"}),
+    "cancelled": frozenset({"interrupted"}),
+}
+"""Every outcome but `resolved` and `unscored` needs one of its reasons."""
+
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+PROVENANCE_BEST_FIRST: Final[tuple[Provenance, ...]] = get_args(Provenance)
+BASIS_BEST_FIRST: Final[tuple[Basis, ...]] = get_args(Basis)
