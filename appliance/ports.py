@@ -278,7 +278,9 @@ class SolveCall:
 
     exec: ExecSpec
     mounts: tuple[Mount, ...] = ()
-    """Read-only binds of what the solver needs: the reference of `reference`, templates, the prompt file."""
+    """Read-only binds of what the solver needs: the reference of `reference`, the prompt file, the budget."""
+    home: bytes = b""
+    """A tar that is unpacked at the solver's HOME before its exec (templates); empty where it has none."""
 
 
 class Solver(Protocol):

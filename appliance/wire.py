@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -13,6 +14,9 @@ from attest import canonical
 
 NAMESPACE: Final = "https://bench-appliance.invalid/"
 """The root of every schema's `$id` and of the predicate type, until the project has a domain of its own."""
+
+
+Parsed = TypeVar("Parsed")
 
 
 class Wire(BaseModel):
@@ -40,22 +44,17 @@ class Wire(BaseModel):
     @classmethod
     def from_canonical(cls, content: bytes, where: str) -> Self:
         """Raises InputRefused with file and JSON path, also where the bytes are not their own canonical form."""
-        try:
-            canonical.loads_canonical(content)
-        except canonical.NotCanonical as error:
-            raise InputRefused(error.message, where=f"{where}: {error.path}") from error
-        return cls.from_json(content, where)
+        return parsed(content, where, cls._validated)
 
     @classmethod
     def from_json(cls, content: bytes, where: str) -> Self:
         """As `from_canonical`, for JSON that a person may have written: any layout, still strict."""
-        try:
-            canonical.loads(content)
-            return cls.model_validate_json(content)
-        except canonical.NotCanonical as error:
-            raise InputRefused(error.message, where=f"{where}: {error.path}") from error
-        except ValidationError as error:
-            raise InputRefused(first_problem(error), where=f"{where}: {first_path(error)}") from error
+        return parsed(content, where, cls._validated, canonical_only=False)
+
+    @classmethod
+    def _validated(cls, content: bytes) -> Self:
+        # On disk a field has one name; `wall_seconds` is for our own constructors.
+        return cls.model_validate_json(content, by_alias=True, by_name=False)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -64,6 +63,17 @@ class Wire(BaseModel):
         except OSError as error:
             raise InputRefused(error.strerror or str(error), where=str(path)) from error
         return cls.from_canonical(content, str(path))
+
+
+def parsed(content: bytes, where: str, validate: Callable[[bytes], Parsed], *, canonical_only: bool = True) -> Parsed:
+    """Strict JSON, then `validate`; whatever is wrong is an InputRefused with file and JSON path."""
+    try:
+        (canonical.loads_canonical if canonical_only else canonical.loads)(content)
+        return validate(content)
+    except canonical.NotCanonical as error:
+        raise InputRefused(error.message, where=f"{where}: {error.path}") from error
+    except ValidationError as error:
+        raise InputRefused(first_problem(error), where=f"{where}: {first_path(error)}") from error
 
 
 def first_path(error: ValidationError) -> str:

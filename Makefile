@@ -1,0 +1,45 @@
+# make bench: from nothing to signed, verified, reproduced records. make test: the whole suite.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OUT ?= runs/bench
+
+.PHONY: bench test check lint lock benchmark engine images clean
+
+bench: $(VENV)/.ready engine images
+	BIN=$(BIN) OUT=$(OUT) scripts/bench
+
+test: $(VENV)/.ready engine images check
+	$(BIN)/python -m pytest $(if $(CI),--require=docker --require=root) $(TESTS)
+
+check lint: $(VENV)/.ready
+	$(BIN)/ruff check appliance attest tests
+	$(BIN)/ruff format --check appliance attest tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmark: $(VENV)/.ready engine images
+	$(BIN)/python -m tests.benchmarks
+
+engine:
+	@scripts/engine
+
+images: $(VENV)/.ready engine
+	$(BIN)/appliance images load base c node
+
+$(VENV)/.ready: requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: PYTHON=/path/to/python3.11 make ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+# The locks hold versions and hashes, never an address: any index that serves the same bytes will do.
+lock:
+	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --no-header -o requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --no-header --all-extras -o requirements-dev.lock pyproject.toml requirements-dev.in
+
+clean:
+	rm -rf $(VENV) runs build dist

@@ -1,0 +1,116 @@
+"""The command line: a table of verbs, of which only the one that is called is imported."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import typer
+
+from appliance.cli import output
+from appliance.errors import Refusal
+
+VERBS: Final[dict[str, str]] = {
+    "doctor": "Is this host fit: engine, cgroups, counters, signing, disk, noise; each with its mend.",
+    "images": "List, lock, build, load, verify images, or print their bill of materials.",
+    "tasks": "List, show, check suites and tasks, or import somebody else's benchmark.",
+    "run": "Run solvers on a suite; write signed records.",
+    "shell": "A shell in a fresh container over what a solver left.",
+    "report": "Tables of records: resolution, energy, wall time.",
+    "show": "One trial of a record, or one artifact after its digest is checked.",
+    "sign": "Sign a record.",
+    "verify": "Check a record and its bundle without trusting whoever sent them.",
+    "reproduce": "Run a record's plan again and say whether it holds.",
+    "trust": "Make, show or export the roots that signatures are checked against.",
+    "schema": "List, show or check against the published JSON Schemas.",
+    "gc": "Remove what interrupted runs left on this host.",
+}
+_MODULE: Final[dict[str, str]] = {verb: f"appliance.cli.{verb}" for verb in VERBS}
+_USAGE: Final = 2
+
+
+def main() -> NoReturn:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(words: Sequence[str]) -> int:
+    """The exit status of `appliance WORDS...`; refusals are printed, bugs keep their traceback."""
+    words = words or ["--help"]
+    try:
+        command = typer.main.get_command(_application(_chosen(words)))
+        ended = command.main(args=list(words), prog_name="appliance", standalone_mode=False)
+        sys.stdout.flush()
+        return ended if isinstance(ended, int) else 0
+    except Refusal as refusal:
+        return _refused(words, refusal.status, str(refusal), refusal)
+    except typer.TyperException as error:
+        message = error.format_message()
+        if "--json" not in words:
+            error.show()
+            return error.exit_code
+        return _refused(words, error.exit_code, message, None)
+    except (typer.Abort, KeyboardInterrupt):
+        output.note("interrupted")
+        return 130
+    except BrokenPipeError:
+        # Whoever read us has gone; what is left in the buffer must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _refused(words: Sequence[str], status: int, message: str, refusal: Refusal | None) -> int:
+    output.note(f"appliance: {message}")
+    if "--json" in words and not output.emitted():
+        found = {"status": status, "message": message}
+        if refusal is not None:
+            found |= {"where": refusal.where, "mend": refusal.mend, "reason": refusal.reason, "message": refusal.message}
+        output.emit_json({"error": found})
+    return status
+
+
+def _chosen(words: Sequence[str]) -> str | None:
+    """The verb whose module is needed: the first word, or while completing, the first word typed so far."""
+    typed = os.environ.get("COMP_WORDS", "").split()[1:] if "_APPLIANCE_COMPLETE" in os.environ else list(words)
+    return next((word for word in typed if not word.startswith("-")), None)
+
+
+def _application(chosen: str | None) -> typer.Typer:
+    app = typer.Typer(
+        help="Benchmark coding agents for task success and energy together, so that a stranger can check the result.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    for verb, sentence in VERBS.items():
+        if verb != chosen:
+            app.command(verb, help=sentence)(_not_loaded)
+            continue
+        module = importlib.import_module(_MODULE[verb])
+        own: typer.Typer = module.app
+        commands = own.registered_commands
+        if len(commands) == 1 and commands[0].name is None and commands[0].callback is not None:
+            app.command(verb, help=sentence, context_settings=commands[0].context_settings)(commands[0].callback)
+        else:
+            app.add_typer(own, name=verb, help=sentence, no_args_is_help=True)
+    return app
+
+
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        output.line(f"appliance {installed('bench-appliance')}")
+        raise typer.Exit
+
+
+def _not_loaded() -> None:
+    """Stands for a verb in the list of verbs; never called."""
+
+
+if __name__ == "__main__":
+    main()

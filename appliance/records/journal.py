@@ -1,0 +1,145 @@
+"""journal.jsonl: what a run has done so far, a canonical line each, in the order it happened.
+
+A header comes first, then lines of the other kinds. A later line of the same trial stands in for an earlier one, so
+a retried or resumed trial needs no line taken back. Only the bytes after the last line feed can be half-written: they
+are dropped, and whoever appends next first cuts the file to `kept_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, TypeAdapter
+
+from appliance.errors import InputRefused
+from appliance.pins import Sha256
+from appliance.records.record import HarnessStamp, HostStamp
+from appliance.records.trial import Baseline, TrialResult
+from appliance.wire import EXACT, INFORMATIVE, Wire, parsed
+
+
+class HeaderLine(Wire):
+    """The first line, and nowhere else: what `--resume` compares before it goes on."""
+
+    schema_: Annotated[Literal["journal-v1"], EXACT] = Field(default="journal-v1", alias="schema")
+    kind: Annotated[Literal["header"], EXACT] = "header"
+    run_id: Annotated[str, INFORMATIVE]
+    plan_digests: Annotated[tuple[Sha256, ...], EXACT]
+    """One a solver, in the order of plan.json."""
+    harness: Annotated[HarnessStamp, EXACT]
+    started_at: Annotated[str, INFORMATIVE]
+
+
+class HostLine(Wire):
+    """One at each start and resume; equal stamps are one host, numbered by their first appearance."""
+
+    kind: Annotated[Literal["host"], EXACT] = "host"
+    host: Annotated[HostStamp, INFORMATIVE]
+    at: Annotated[str, INFORMATIVE]
+
+
+class BaselineLine(Wire):
+    """Shared by the plans of a run: once per task and image."""
+
+    kind: Annotated[Literal["baseline"], EXACT] = "baseline"
+    baseline: Annotated[Baseline, EXACT]
+
+
+class TrialLine(Wire):
+    """A trial that ended by itself; it is not run again, unless it is asked for (`--retry`)."""
+
+    kind: Annotated[Literal["trial"], EXACT] = "trial"
+    plan_digest: Annotated[Sha256, EXACT]
+    trial: Annotated[int, EXACT] = Field(ge=0)
+    """Its index over all plans of plan.json, as in its cgroup's path."""
+    result: Annotated[TrialResult, EXACT]
+
+
+class InterruptedLine(Wire):
+    """A trial that we broke off: its logs are kept, `--resume` runs it again."""
+
+    kind: Annotated[Literal["interrupted"], EXACT] = "interrupted"
+    plan_digest: Annotated[Sha256, EXACT]
+    trial: Annotated[int, EXACT] = Field(ge=0)
+    result: Annotated[TrialResult, EXACT]
+    """`cancelled: interrupted`."""
+
+
+Line = HeaderLine | HostLine | BaselineLine | TrialLine | InterruptedLine
+
+
+JournalLine: Final[TypeAdapter[Line]] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
+"""Any one line; the root of the schema journal-v1."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A journal as read; `kept_bytes` is where the next line goes, `dropped_bytes` what was half-written after it."""
+
+    header: HeaderLine
+    lines: tuple[Line, ...]
+    kept_bytes: int
+    dropped_bytes: int
+
+    def results(self, plan_digest: str) -> tuple[TrialResult, ...]:
+        """The last word on every trial of one plan, in the order of their index; an interrupted one only where no
+        later or earlier line says how it ended."""
+        last: dict[int, TrialLine | InterruptedLine] = {}
+        for line in self.lines:
+            if not isinstance(line, TrialLine | InterruptedLine) or line.plan_digest != plan_digest:
+                continue
+            if isinstance(line, InterruptedLine) and isinstance(last.get(line.trial), TrialLine):
+                continue
+            last[line.trial] = line
+        return tuple(last[index].result for index in sorted(last))
+
+    def finished(self) -> dict[int, TrialResult]:
+        """Index over all plans -> the result of every trial that needs no further run."""
+        return {line.trial: line.result for line in self.lines if isinstance(line, TrialLine)}
+
+    def baselines(self) -> tuple[Baseline, ...]:
+        """The last one of each task and image, in the order of their first appearance."""
+        last: dict[tuple[str, str], Baseline] = {}
+        for line in self.lines:
+            if isinstance(line, BaselineLine):
+                last[line.baseline.task, line.baseline.image] = line.baseline
+        return tuple(last.values())
+
+    def hosts(self) -> tuple[HostStamp, ...]:
+        """Distinct hosts in the order of their first appearance: what `TrialResult.host` counts over."""
+        found: list[HostStamp] = []
+        for line in self.lines:
+            if isinstance(line, HostLine) and line.host not in found:
+                found.append(line.host)
+        return tuple(found)
+
+
+def encode(line: Line) -> bytes:
+    """Canonical bytes and the line feed that makes them count."""
+    return line.canonical() + b"\n"
+
+
+def decode(content: bytes, where: str) -> Journal:
+    """Raises InputRefused, naming the line, for anything that no crash of ours explains."""
+    kept = content.rfind(b"\n") + 1
+    lines = [_line(raw, f"{where}:{number}") for number, raw in enumerate(content[:kept].split(b"\n")[:-1], start=1)]
+    _refuse_disorder(lines, where)
+    header = lines[0]
+    assert isinstance(header, HeaderLine)
+    return Journal(header, tuple(lines[1:]), kept_bytes=kept, dropped_bytes=len(content) - kept)
+
+
+def _line(raw: bytes, where: str) -> Line:
+    return parsed(raw, where, lambda content: JournalLine.validate_json(content, by_alias=True, by_name=False))
+
+
+def _refuse_disorder(lines: Sequence[Line], where: str) -> None:
+    if not lines or not isinstance(lines[0], HeaderLine):
+        raise InputRefused("does not begin with its header", where=f"{where}:1", mend="start a new run")
+    for number, line in enumerate(lines[1:], start=2):
+        if isinstance(line, HeaderLine):
+            raise InputRefused("a second header", where=f"{where}:{number}", mend="start a new run")
+        if isinstance(line, TrialLine | InterruptedLine) and line.plan_digest not in lines[0].plan_digests:
+            raise InputRefused("a trial of a plan that is not in the header", where=f"{where}:{number}: $.planDigest")

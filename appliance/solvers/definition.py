@@ -1,0 +1,247 @@
+"""A solver as its TOML says it: read strictly, checked once, never half believed."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from appliance.digests import digest_of_entries, sha256_hex
+from appliance.errors import InputRefused, UsageRefused
+from appliance.records.words import SolverKind
+from appliance.solvers import placeholders
+from appliance.wire import first_path, first_problem
+
+Auto = Literal["low", "medium", "high"]
+OUTPUT_PARSERS: Final[frozenset[str]] = frozenset()
+"""Names that `output` may take; none yet: a solver is judged by its exit status and the oracle."""
+_BUILT_IN: Final = frozenset({"reference", "noop"})
+_NOT_YET: Final = frozenset({"chat", "cascade"})
+_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+
+Words = tuple[str, ...]
+
+
+class _Toml(BaseModel):
+    """The keys of formats 3, with their defaults."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=_NAME)]
+    kind: SolverKind
+    model: Literal["required", "none"] | None = None
+    image: str | None = None
+    argv: Words = ()
+    stdin: Literal["none", "prompt"] = "none"
+    wire: Literal["anthropic", "openai-chat", "openai-responses", "gemini"] | None = None
+    output: str | None = None
+    self_correct: Words | None = None
+    version: str | None = None
+    commit: str | None = None
+    version_argv: Words | None = None
+    version_pattern: str = r"\d+\.\d+\.\d+"
+    env: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
+    mode: dict[str, Words] = Field(default_factory=dict)
+    auto: dict[Auto, Words] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SolverDefinition:
+    """A valid solver. `digest` covers its TOML and its templates; `templates` maps a path in the container to text."""
+
+    name: str
+    kind: SolverKind
+    needs_model: bool
+    image: str | None
+    argv: Words
+    stdin: Literal["none", "prompt"]
+    self_correct: Words | None
+    version: str | None
+    commit: str | None
+    version_argv: Words | None
+    version_pattern: str
+    env: Mapping[str, str]
+    templates: Mapping[str, str]
+    mode: Mapping[str, Words]
+    auto: Mapping[Auto, Words]
+    path: Path
+    digest: str
+
+    @property
+    def built_in(self) -> bool:
+        return self.kind in _BUILT_IN
+
+    def flags(self, *, mode: str | None, auto: Auto | None, self_correct: bool) -> Words:
+        """What stands at `{flags}`. Raises UsageRefused naming a flag of the command line that this solver lacks."""
+        found: list[str] = []
+        if mode is not None:
+            if mode not in self.mode:
+                known = ", ".join(sorted(self.mode)) or "none"
+                raise UsageRefused(
+                    f"solver {self.name} has no mode {mode!r}; its modes: {known}",
+                    where="--mode",
+                    mend=f"add it to [mode] in {self.path}, or leave the flag out",
+                )
+            found.extend(self.mode[mode])
+        if auto is not None:
+            if auto not in self.auto:
+                known = ", ".join(sorted(self.auto)) or "none"
+                raise UsageRefused(
+                    f"solver {self.name} has no autonomy level {auto!r}; its levels: {known}",
+                    where="--auto",
+                    mend=f"add it to [auto] in {self.path}, or leave the flag out",
+                )
+            found.extend(self.auto[auto])
+        if self_correct:
+            if self.self_correct is None:
+                raise UsageRefused(
+                    f"solver {self.name} has no self_correct flags",
+                    where="--self-correct",
+                    mend=f"add self_correct to {self.path}, or leave the flag out",
+                )
+            found.extend(self.self_correct)
+        return tuple(found)
+
+    def check_model(self, model: str | None) -> None:
+        """Raises UsageRefused where a model is required and absent; a model given to a solver without one is ignored."""
+        if self.needs_model and not model:
+            raise UsageRefused(f"solver {self.name} requires a model", where="--model", mend="add --model NAME")
+
+
+def read_definition(path: Path) -> SolverDefinition:
+    """Raises InputRefused with file and dotted key; a syntax error also has its line and column."""
+    try:
+        content = path.read_bytes()
+        text = content.decode()
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise InputRefused(error.strerror or str(error), where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise InputRefused(f"not UTF-8 at byte {error.start}", where=str(path)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputRefused(f"not TOML: {error}", where=str(path)) from error
+    try:
+        # By way of JSON: a strict model takes a list for a tuple only from there. Dates become text and are refused.
+        toml = _Toml.model_validate_json(json.dumps(table, default=str))
+    except ValidationError as error:
+        key = first_path(error).removeprefix("$.")
+        raise InputRefused(first_problem(error), where=f"{path}: {key}") from error
+    _check_kind(toml, path)
+    _check_placeholders(toml, path)
+    templates = _read_templates(toml, path)
+    return SolverDefinition(
+        name=toml.name,
+        kind=toml.kind,
+        needs_model=toml.model == "required",
+        image=toml.image,
+        argv=toml.argv,
+        stdin=toml.stdin,
+        self_correct=toml.self_correct,
+        version=toml.version,
+        commit=toml.commit,
+        version_argv=toml.version_argv,
+        version_pattern=toml.version_pattern,
+        env=toml.env,
+        templates=templates,
+        mode=toml.mode,
+        auto=toml.auto,
+        path=path,
+        digest=_digest(content, toml.files, templates),
+    )
+
+
+def _check_kind(toml: _Toml, path: Path) -> None:
+    if toml.kind in _NOT_YET:
+        raise InputRefused(
+            f"kind {toml.kind!r} is not available in this version",
+            where=f"{path}: kind",
+            mend="use kind command, reference or noop",
+        )
+    if toml.kind in _BUILT_IN:
+        given = sorted(toml.model_fields_set - {"name", "kind", "model", "version", "commit"})
+        if given:
+            raise InputRefused(f"kind {toml.kind!r} takes no such key", where=f"{path}: {given[0]}", mend="remove it")
+        if toml.model == "required":
+            raise InputRefused(f"kind {toml.kind!r} has no model", where=f"{path}: model", mend='write "none"')
+        return
+    if toml.model is None:
+        raise InputRefused("missing", where=f"{path}: model", mend='write model = "required" or "none"')
+    if not toml.argv:
+        raise InputRefused("missing or empty", where=f"{path}: argv", mend="list the program and its arguments")
+    if toml.output is not None and toml.output not in OUTPUT_PARSERS:
+        known = ", ".join(sorted(OUTPUT_PARSERS)) or "none in this version"
+        raise InputRefused(f"no output parser {toml.output!r}; known: {known}", where=f"{path}: output")
+    try:
+        re.compile(toml.version_pattern)
+    except re.error as error:
+        raise InputRefused(f"not a regular expression: {error}", where=f"{path}: version_pattern") from error
+
+
+def _check_placeholders(toml: _Toml, path: Path) -> None:
+    places: list[tuple[str, str]] = [
+        *((f"argv[{index}]", argument) for index, argument in enumerate(toml.argv)),
+        *((f"env.{name}", value) for name, value in toml.env.items()),
+        *((f'files."{target}"', target) for target in toml.files),
+    ]
+    for key, text in places:
+        _check_text(text, f"{path}: {key}", whole_argument=key.startswith("argv"))
+    for key, flags in _flag_lists(toml):
+        for word in flags:
+            _check_text(word, f"{path}: {key}", whole_argument=False)
+    if any(True for _ in _flag_lists(toml)) and "{flags}" not in toml.argv:
+        raise InputRefused(
+            "mode, auto and self_correct need a place in the command", where=f"{path}: argv", mend='add "{flags}"'
+        )
+
+
+def _flag_lists(toml: _Toml) -> Iterable[tuple[str, Words]]:
+    if toml.self_correct is not None:
+        yield "self_correct", toml.self_correct
+    yield from ((f"mode.{name}", words) for name, words in toml.mode.items())
+    yield from ((f"auto.{name}", words) for name, words in toml.auto.items())
+
+
+def _check_text(text: str, where: str, *, whole_argument: bool) -> None:
+    for name in placeholders.named(text):
+        if name not in placeholders.KNOWN:
+            raise InputRefused(
+                f"no placeholder {{{name}}}; known: {', '.join(sorted(placeholders.KNOWN))}",
+                where=where,
+                mend=f"write {{{{{name}}}}} for the text itself",
+            )
+        if name in placeholders.GATEWAY:
+            raise InputRefused(f"{{{name}}} needs the model gateway, which this version does not have", where=where)
+        if name == placeholders.FLAGS and not (whole_argument and text == "{flags}"):
+            raise InputRefused("{flags} is an argument of its own", where=where, mend='write it as "{flags}" in argv')
+
+
+def _read_templates(toml: _Toml, path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for target, source in toml.files.items():
+        where = f'{path}: files."{target}"'
+        if not target.startswith("{home}/") or ".." in PurePosixPath(target).parts:
+            raise InputRefused("templates go under {home}/", where=where)
+        if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts:
+            raise InputRefused("a template lies beside the TOML", where=where)
+        try:
+            text = (path.parent / source).read_text()
+        except OSError as error:
+            raise InputRefused(f"{source}: {error.strerror or error}", where=where) from error
+        except UnicodeDecodeError as error:
+            raise InputRefused(f"{source}: not UTF-8 at byte {error.start}", where=where) from error
+        _check_text(text, f"{path.parent / source}", whole_argument=False)
+        found[target] = text
+    return found
+
+
+def _digest(content: bytes, files: Mapping[str, str], templates: Mapping[str, str]) -> str:
+    entries = [("solver.toml", "644", sha256_hex(content))]
+    entries += [(f"files/{files[target]}", "644", sha256_hex(text.encode())) for target, text in templates.items()]
+    return digest_of_entries(sorted(set(entries), key=lambda entry: entry[0].encode()))

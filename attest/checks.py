@@ -1,0 +1,66 @@
+"""Checks as values: what a verification runs, and what it says of each one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from attest.canonical import Json
+from attest.errors import Refused
+
+CheckStatus = Literal["passed", "failed", "not_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What may be believed once signature, identity, statement and subject hold: the record and who signed it when."""
+
+    record_bytes: bytes
+    """As stored; its own RFC 8785 form."""
+    record: Json
+    """What those bytes parse to: check values never parse them again with a laxer reader."""
+    predicate: Mapping[str, Json]
+    """Of the signed statement, held to its closed schema."""
+    identity: str
+    issuer: str
+    signed_at: datetime
+    """The time that the root's timestamp authority states; self-asserted where the assurance is `local`."""
+    assurance: str
+
+
+class NotRun(Exception):  # noqa: N818  it is no error: the check had nothing to run on
+    """Raised by a check that cannot be made; the message says why."""
+
+    def __init__(self, why: str, *, acceptable: bool = False):
+        """`acceptable`: the caller said beforehand that this may stay unchecked (`--allow-missing-blobs`)."""
+        super().__init__(why)
+        self.why = why
+        self.acceptable = acceptable
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One further check. `run` returns where it holds, and raises Refused or NotRun otherwise."""
+
+    name: str
+    """Words for a person, as "aggregates recomputed from trials"."""
+    run: Callable[[Verified], None]
+    reason: str = "record"
+    """Class of the refusal where the check is not run although it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One line of a report; `number` is the place in the list, the same in code, docs and output."""
+
+    number: int
+    name: str
+    status: CheckStatus
+    why: str | None = None
+    """What failed, or why it did not run; None where it passed."""
+    reason: str | None = None
+    """The refusal's class, of a failed check or one that had to run and did not."""
+    refusal: Refused | None = None
+    acceptable: bool = False

@@ -1,0 +1,50 @@
+"""Skips are loud, and `--require` turns the ones that a machine must not have into failures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+
+import pytest
+
+_NEEDS = ("docker", "podman", "nix", "root")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require",
+        action="append",
+        default=[],
+        choices=_NEEDS,
+        help="fail instead of skipping where this is missing; may be given more than once",
+    )
+
+
+@cache
+def _why_missing(need: str) -> str | None:
+    match need:
+        case "docker":
+            if shutil.which("docker") is None:
+                return "no docker client"
+            asked = subprocess.run(["docker", "version", "-f", "{{.Server.Version}}"], capture_output=True, check=False)
+            return None if asked.returncode == 0 else "no Docker engine answers"
+        case "podman":
+            return None if shutil.which("podman") and os.getuid() == 0 else "no podman, or not root"
+        case "nix":
+            return None if shutil.which("nix") or shutil.which("nix-build") else "no nix"
+        case _:
+            return None if os.getuid() == 0 else "not root"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    required = item.config.getoption("--require")
+    for need in _NEEDS:
+        if item.get_closest_marker(need) is None:
+            continue
+        why = _why_missing(need)
+        if why and need in required:
+            pytest.fail(f"--require={need}: {why}", pytrace=False)
+        elif why:
+            pytest.skip(why)
