@@ -1,0 +1,92 @@
+"""Where images are defined, and what a definition and its lock say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance import bundle
+from appliance.errors import InputRefused, UsageRefused
+from appliance.images.builder.recipe import Recipe
+from appliance.images.definition import DEFINITION, Definition, read_definition
+from appliance.images.lock import LOCK, ImageLock, LockedSuite, read_lock
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Folders that hold `NAME/image.toml`; the first that has a name wins."""
+
+    roots: tuple[Path, ...]
+
+    @classmethod
+    def default(cls) -> Catalog:
+        """`./images`, then what ships with the program."""
+        own, shipped = Path("images"), bundle.shipped("images")
+        roots = [root for root in (own, shipped) if root.is_dir()]
+        return cls(tuple(roots[:1] if len(roots) == 2 and own.samefile(shipped) else roots))
+
+    def names(self) -> tuple[str, ...]:
+        found = {path.parent.name for root in self.roots for path in root.glob(f"*/{DEFINITION}")}
+        return tuple(sorted(found))
+
+    def folder(self, name: str) -> Path:
+        """Raises UsageRefused with the names that there are."""
+        if name in self.names():
+            return next(root / name for root in self.roots if (root / name / DEFINITION).is_file())
+        known = ", ".join(self.names()) or "none"
+        raise UsageRefused(f"no image is named {name!r}", mend=f"known: {known}")
+
+    def definition(self, name: str) -> Definition:
+        return read_definition(self.folder(name))
+
+    def chain(self, name: str) -> Iterator[str]:
+        """The bases of an image, lowest first, then itself. Raises InputRefused for a circle or an unknown base."""
+        above: list[str] = []
+        at: str | None = name
+        while at is not None:
+            if at in above:
+                raise InputRefused(f"{' -> '.join([*above, at])} goes in a circle", where=f"{self._file(name)}: base")
+            if above and at not in self.names():
+                raise InputRefused(f"no image is named {at!r}", where=f"{self._file(above[-1])}: base")
+            above.append(at)
+            at = self.definition(at).base
+        return reversed(above)
+
+    def lock(self, name: str) -> ImageLock:
+        """The lock, which belongs to the definition as it is. Raises InputRefused where it is stale (row I9)."""
+        folder = self.folder(name)
+        definition, lock = read_definition(folder), read_lock(folder)
+        if lock.spec_sha256 != definition.digest:
+            raise InputRefused(
+                "stale lock: image.toml has changed since",
+                where=str(folder / LOCK),
+                mend=f"appliance images lock {name}",
+            )
+        if (definition.base or "") != (lock.base.name if lock.base else ""):
+            raise InputRefused("names another base than image.toml", where=f"{folder / LOCK}: $.base")
+        if lock.base and self.lock(lock.base.name).pin != lock.base.pin:
+            raise InputRefused(
+                f"stale lock: the base {lock.base.name!r} has another pin now",
+                where=f"{folder / LOCK}: $.base.pin",
+                mend=f"appliance images lock {name}",
+            )
+        return lock
+
+    def recipe(self, name: str, lock: ImageLock | None = None) -> Recipe:
+        """`lock`: one that is not written yet; else the image's own."""
+        *bases, _ = self.chain(name)
+        lock = lock or self.lock(name)
+        base = self.recipe(bases[-1]) if bases else None
+        return Recipe.of(name, self.definition(name).json_value(), lock.json_value(), base)
+
+    def folders(self, name: str) -> tuple[Path, ...]:
+        return tuple(self.folder(link) for link in self.chain(name))
+
+    def suites(self, name: str, lock: ImageLock | None = None) -> tuple[LockedSuite, ...]:
+        *bases, _ = self.chain(name)
+        below = self.suites(bases[-1]) if bases else ()
+        return (*below, *(lock or self.lock(name)).suites)
+
+    def _file(self, name: str) -> Path:
+        return self.folder(name) / DEFINITION

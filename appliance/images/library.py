@@ -1,0 +1,211 @@
+"""The adapter of `ports.Images`: pins to images that the engine holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from appliance import bundle
+from appliance.errors import HostRefused, InputRefused, Refusal, UsageRefused
+from appliance.files import write_atomically
+from appliance.images import archives
+from appliance.images.build import build
+from appliance.images.builder.oci import Image, reference
+from appliance.images.catalog import Catalog
+from appliance.images.compose import compose, with_tree
+from appliance.images.lock import pin_of
+from appliance.images.store import Report
+from appliance.pins import Pin
+from appliance.ports import EngineFailed
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class ImageStore(Protocol):
+    """What of an engine the library needs; `ports.Engine` keeps it."""
+
+    def resolve(self, pin: Pin) -> str | None: ...
+
+    def load(self, archive: Path) -> None: ...
+
+    def export(self, image: str, archive: Path) -> None: ...
+
+
+def _silent(_: str) -> None:
+    """Nobody is told."""
+
+
+class ImageLibrary:
+    """Images by name or digest, present in an engine in row I6's order: there already, cached, rebuilt, refused."""
+
+    def __init__(self, engine: ImageStore, catalog: Catalog | None = None, report: Report = _silent):
+        self._engine = engine
+        self._catalog = catalog or Catalog.default()
+        self._report = report
+
+    def pin(self, name: str) -> tuple[Pin, bool]:
+        """Raises UsageRefused for an unknown name, InputRefused for a lock that is stale, HostRefused for a digest
+        that neither the cache nor the engine has.
+        """
+        if not _DIGEST.fullmatch(name):
+            return self._catalog.lock(name).pin, True
+        locked = next((pin for pin in self._locked() if name in (pin.config, pin.manifest)), None)
+        if locked:
+            return locked, True
+        return pin_of(self._own(name).identity), False
+
+    def composed(self, task_image: str, solver_image: str | None) -> Pin:
+        if solver_image is None:
+            return self.pin(task_image)[0]
+        kind = self._catalog.definition(solver_image).kind
+        if kind != "solver":
+            raise UsageRefused(f"image {solver_image!r} is a {kind} image", mend='name one of kind = "solver"')
+        task, solver = self._image(task_image), self._image(solver_image)
+        pin = pin_of(compose(task, solver).identity)
+        parts = {"task": pin_of(task.identity).json_value(), "solver": pin_of(solver.identity).json_value()}
+        write_atomically(_composition(pin), json.dumps(parts, sort_keys=True).encode())
+        return pin
+
+    def with_tree(self, image: str, tree: Path, target: str, *, owner: int = 0) -> Pin:
+        """An image and one layer of a host tree (row I10), kept in the cache; `ensure` loads it."""
+        with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
+            made = with_tree(self._image(image), tree, target, Path(scratch), owner=owner)
+            archives.keep_archive(made, reference(Path(target).name.lower(), made.identity.config))
+        return pin_of(made.identity)
+
+    def ensure(self, pins: Iterable[Pin]) -> Mapping[str, str]:
+        wanted = dict.fromkeys(pins)
+        found: dict[str, str] = {}
+        missing: list[str] = []
+        for pin in wanted:
+            try:
+                found[pin.config] = self._engine.resolve(pin) or self._load(pin)
+            except HostRefused as refusal:
+                missing.append(f"{pin.config}: {refusal.message}")
+            except EngineFailed as failure:
+                missing.append(f"{pin.config}: {failure}")
+        if missing:
+            raise HostRefused(
+                f"{len(missing)} images cannot be had: {'; '.join(missing)}",
+                mend="`appliance images list` shows what this machine can build",
+            )
+        return found
+
+    # ------------------------------------------------------------------------------------------ where images are
+
+    def _load(self, pin: Pin) -> str:
+        """Into the engine, from the cache or from the lock. Raises HostRefused where neither gives it."""
+        parts = _parts(pin)
+        if parts:
+            return self._load_composed(pin, *parts)
+        image = archives.cached(pin)
+        if image is None:
+            name = self._name_of(pin)
+            if name is None:
+                raise HostRefused("in neither the engine nor the cache, and no lock here builds it")
+            build(self._catalog, name, self._report)
+        self._report(f"loading {pin.config[:19]}")
+        try:
+            self._engine.load(archives.archive_path(pin.config))
+        except EngineFailed as failure:
+            name = self._name_of(pin)
+            if name is None:
+                raise
+            # A damaged archive; the engine checks every layer against the configuration.
+            self._report(f"the cached archive does not load ({failure}); building it again")
+            build(self._catalog, name, self._report, again=True)
+            self._engine.load(archives.archive_path(pin.config))
+        return self._loaded(pin)
+
+    def _load_composed(self, pin: Pin, task: Pin, solver: Pin) -> str:
+        """Thin where the engine holds the task's layers (it is asked first: one that lacked them said "Loaded" and
+        left a broken image), whole where that does not give the image.
+        """
+        self.ensure([task])
+        image = compose(self._image_of(task), self._image_of(solver))
+        if pin_of(image.identity) != pin:
+            raise HostRefused("its parts compose to another image")
+        for omit in (task.diff_ids, ()):
+            with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
+                archive = Path(scratch) / "composed.tar"
+                archives.write_whole(archive, image, reference("composed", pin.config), omit)
+                self._engine.load(archive)
+            found = self._engine.resolve(pin)
+            if found:
+                return found
+        return self._loaded(pin)
+
+    def _loaded(self, pin: Pin) -> str:
+        found = self._engine.resolve(pin)
+        if found is None:
+            raise HostRefused("the engine took the archive and does not have the image", mend="look at its log")
+        return found
+
+    def _image(self, name: str) -> Image:
+        pin, rebuildable = self.pin(name)
+        return self._image_of(pin) if rebuildable else self._own(name)
+
+    def _image_of(self, pin: Pin) -> Image:
+        image = archives.cached(pin)
+        if image is None:
+            name = self._name_of(pin)
+            if name is None:
+                return self._own(pin.config)
+            build(self._catalog, name, self._report)
+            image = archives.cached(pin)
+        if image is None:
+            raise HostRefused(f"the archive of {pin.config} has gone from the cache", mend="run it again")
+        return image
+
+    def _own(self, digest: str) -> Image:
+        """A user's own image, by digest from the cache or else out of the engine (row I11)."""
+        path = archives.archive_path(digest)
+        if not path.is_file():
+            with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
+                exported = Path(scratch) / "exported.tar"
+                self._engine.export(digest, exported)
+                image = archives.read_archive(exported)
+                archives.refuse_compressed(image, digest)
+                path = archives.archive_path(image.identity.config)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                exported.replace(path)
+        return archives.read_archive(path)
+
+    def _name_of(self, pin: Pin) -> str | None:
+        return next((name for name in self._catalog.names() if self._pin_or_none(name) == pin), None)
+
+    def _locked(self) -> list[Pin]:
+        return [pin for name in self._catalog.names() if (pin := self._pin_or_none(name))]
+
+    def _pin_or_none(self, name: str) -> Pin | None:
+        """A broken image of somebody else's must not stand in the way of a whole one."""
+        try:
+            return self._catalog.lock(name).pin
+        except Refusal:
+            return None
+
+
+def _composition(pin: Pin) -> Path:
+    return bundle.cache_home() / "compositions" / f"{pin.config.removeprefix('sha256:')}.json"
+
+
+def _parts(pin: Pin) -> tuple[Pin, Pin] | None:
+    path = _composition(pin)
+    if not path.is_file():
+        return None
+    try:
+        parts = json.loads(path.read_bytes())
+        task, solver = (Pin.from_json(json.dumps(parts[part]).encode(), str(path)) for part in ("task", "solver"))
+    except (ValueError, KeyError, TypeError, InputRefused):
+        return None
+    return task, solver
+
+
+def _scratch() -> Path:
+    folder = bundle.cache_home() / "scratch"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

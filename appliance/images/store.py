@@ -1,0 +1,84 @@
+"""The store of packages by sha256, and where a package that it lacks is looked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from appliance import bundle
+from appliance.digests import sha256_of_file
+from appliance.errors import HostRefused, InputRefused
+from appliance.files import write_atomically
+from appliance.images import debian, wheels
+from appliance.images.builder.recipe import Locked
+from appliance.images.lock import LockedSuite
+
+BUNDLE_VARIABLE: Final = "APPLIANCE_PACKAGES"
+"""Folders of packages that somebody kept, under their file names or their sha256."""
+Report = Callable[[str], None]
+
+
+def package_store() -> Path:
+    return bundle.cache_home() / "packages"
+
+
+def fetch(
+    packages: Sequence[Locked], suites: Iterable[LockedSuite], folders: Sequence[Path], store: Path, report: Report
+) -> None:
+    """See that the store has every package: its own, a kept bundle's, a mirror's, a snapshot archive's (row I7).
+
+    `folders`: of the images, where entries of kind `file` lie. Raises HostRefused listing what no source has any
+    more; nothing newer is ever taken in its place. InputRefused for a stored one whose bytes changed (row I8).
+    """
+    store.mkdir(parents=True, exist_ok=True)
+    for package in packages:
+        _refuse_altered(store / package.sha256, package)
+    _from_folders(_lacking(packages, store), folders, store)
+    left = _lacking(packages, store)
+    if left:
+        size = sum(package.bytes for package in left)
+        report(f"fetching {len(left)} packages, {size / 1e6:.0f} MB")
+    debs = [package for package in left if package.kind == "deb"]
+    if debs:
+        try:
+            debian.download(debs, debian.mirrors(), store)
+        except HostRefused as refusal:
+            report(str(refusal))
+        for suite in suites:
+            debian.download(_lacking(debs, store), debian.snapshots(suite), store)
+    wheels.download([package for package in left if package.kind == "wheel"], "bookworm", store)
+    gone = _lacking(packages, store)
+    if gone:
+        raise HostRefused(
+            f"{len(gone)} locked packages are in no source any more: {'; '.join(str(package) for package in gone)}",
+            mend=f"name a folder that holds them in {BUNDLE_VARIABLE}, or a mirror in {debian.MIRROR_VARIABLE}; "
+            "`appliance images lock --update` makes a new lock",
+        )
+
+
+def _lacking(packages: Iterable[Locked], store: Path) -> list[Locked]:
+    return [package for package in packages if not (store / package.sha256).exists()]
+
+
+def _refuse_altered(path: Path, package: Locked) -> None:
+    if path.exists() and (path.stat().st_size != package.bytes or sha256_of_file(path) != package.sha256):
+        raise InputRefused(
+            f"{package.kind} {package.name} {package.version} is not the locked one: its bytes have changed",
+            where=str(path),
+            mend="remove that file; it is fetched again",
+        )
+
+
+def _from_folders(packages: Iterable[Locked], folders: Sequence[Path], store: Path) -> None:
+    kept = [Path(folder) for folder in os.environ.get(BUNDLE_VARIABLE, "").split(os.pathsep) if folder]
+    for package in packages:
+        if package.kind == "file":
+            candidates = [folder / package.path for folder in folders]
+        else:
+            candidates = [folder / name for folder in kept for name in (package.sha256, Path(package.path).name)]
+        for candidate in candidates:
+            if candidate.is_file() and sha256_of_file(candidate) == package.sha256:
+                write_atomically(store / package.sha256, candidate.read_bytes())
+                break

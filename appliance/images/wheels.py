@@ -1,0 +1,75 @@
+"""Wheels through the machine's own pip: its indexes, proxies and certificates, and a hash check; no host in a lock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from appliance.digests import sha256_of_file
+from appliance.errors import HostRefused, InputRefused
+from appliance.images.builder.recipe import Locked
+from appliance.images.lock import LockedPackage
+
+PYTHON: Final = {"bookworm": "3.11"}
+"""The interpreter of a suite: what wheels must fit."""
+_GLIBC = 36
+"""bookworm's: manylinux tags up to it run there."""
+
+
+def resolve(requirements: Sequence[str], suite: str, into: Path) -> tuple[LockedPackage, ...]:
+    """The wheels of `requirements` and of all that they depend on, kept as `into/<sha256>`."""
+    if not requirements:
+        return ()
+    with tempfile.TemporaryDirectory(dir=into) as scratch:
+        _pip(requirements, suite, Path(scratch), "cannot be had as wheels")
+        found = []
+        for wheel in sorted(Path(scratch).glob("*.whl")):
+            name, version = wheel.name.split("-")[:2]
+            digest = sha256_of_file(wheel)
+            found.append(
+                LockedPackage(
+                    kind="wheel",
+                    name=name.replace("_", "-").lower(),
+                    version=version,
+                    sha256=digest,
+                    bytes=wheel.stat().st_size,
+                    path=wheel.name,
+                )
+            )
+            wheel.replace(into / digest)
+    return tuple(sorted(found, key=lambda package: package.name))
+
+
+def download(packages: Sequence[Locked], suite: str, into: Path) -> None:
+    """Whatever of `packages` an index still has, by hash; the rest is left to the caller to name."""
+    for package in packages:
+        with tempfile.TemporaryDirectory(dir=into) as scratch:
+            asked = Path(scratch) / "asked.txt"
+            asked.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
+            try:
+                _pip(["--no-deps", "--require-hashes", "-r", str(asked)], suite, Path(scratch), "")
+            except InputRefused:
+                continue
+            for wheel in Path(scratch).glob("*.whl"):
+                if sha256_of_file(wheel) == package.sha256:
+                    wheel.replace(into / package.sha256)
+
+
+def _pip(arguments: Sequence[str], suite: str, into: Path, failure: str) -> None:
+    platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(_GLIBC, 4, -1)]
+    platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
+    target = ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON[suite]}"]
+    target += [f"--platform={platform}" for platform in platforms]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--dest", str(into)]
+    ended = subprocess.run([*command, *target, *arguments], capture_output=True, text=True, check=False)
+    if ended.returncode:
+        if "No module named pip" in ended.stderr:
+            raise HostRefused("this Python has no pip, which fetches wheels", mend=f"{sys.executable} -m ensurepip")
+        words = next(
+            (line for line in ended.stderr.splitlines()[::-1] if line.startswith("ERROR: ")), ended.stderr[-200:]
+        )
+        raise InputRefused(f"{failure}: {words.removeprefix('ERROR: ').strip()}", where="wheels")
