@@ -6,6 +6,7 @@ one into a folder of this mount namespace. Sources: cgroups(7), proc(5) on mount
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -18,6 +19,8 @@ from typing import Final, Literal
 BASE: Final = "bench-appliance"
 CgroupDriver = Literal["cgroupfs", "systemd"]
 CgroupKind = Literal["v1", "v2", "hybrid", "unknown"]
+MONITOR: Final = "conmon"
+"""What podman's monitor of containers and execs is put in, beside the container, under the parent that we name."""
 # Neither a slash (it would leave the base) nor a dash (it nests in a slice's name).
 _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 _GONE: Final = frozenset({errno.ENOENT, errno.ENODEV})
@@ -193,9 +196,18 @@ def runs_with_cgroups(trees: Hierarchies) -> frozenset[str]:
 
 
 def remove_run_cgroups(trees: Hierarchies, run: str, patience_seconds: float = 0.5) -> tuple[Path, ...]:
-    """Remove every cgroup of this run, in every hierarchy; those still held by a live task are returned."""
+    """Remove every cgroup of this run, in every hierarchy; those still held by a live task are returned.
+
+    The folder above all runs goes with the last of them.
+    """
     path = run_cgroup(run)
-    return remove_cgroups(trees, (path, kernel_path(path, "systemd")), patience_seconds)
+    left = remove_cgroups(trees, (path, kernel_path(path, "systemd")), patience_seconds)
+    for base in (f"/{BASE}", slice_path(f"{BASE}.slice")):
+        for folder in trees.folders(base):
+            # Not empty: another run is in it.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+    return left
 
 
 def remove_cgroups(trees: Hierarchies, paths: Iterable[str], patience_seconds: float = 0.5) -> tuple[Path, ...]:
@@ -213,9 +225,13 @@ def remove_cgroups(trees: Hierarchies, paths: Iterable[str], patience_seconds: f
 
 
 def tasks_below(folder: Path) -> frozenset[int]:
-    """Pids in this cgroup and all below it, as this pid namespace sees them; empty where it is gone."""
+    """Pids in this cgroup and all below it, as this pid namespace sees them; empty where it is gone.
+
+    Podman's monitor is the engine's, and left out.
+    """
     pids: set[int] = set()
-    for at, _, _ in os.walk(folder):
+    for at, below, _ in os.walk(folder):
+        below[:] = [name for name in below if name != MONITOR and not name.startswith("libpod-conmon-")]
         try:
             pids.update(int(line) for line in (Path(at) / "cgroup.procs").read_text().split())
         except OSError as error:
@@ -238,7 +254,7 @@ def _remove_tree(folder: Path) -> bool:
         if not _remove_tree(folder / name):
             return False
     try:
-        os.rmdir(folder)
+        folder.rmdir()
     except OSError as error:
         return error.errno in _GONE
     return True

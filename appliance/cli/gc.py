@@ -1,0 +1,41 @@
+"""`appliance gc`: free what interrupted runs left on this host, and nothing of a run that is alive."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+_WORDS = {
+    "containers": "containers",
+    "volumes": "volumes",
+    "networks": "networks",
+    "mounts": "mounts",
+    "folders": "folders",
+    "cgroups": "cgroups",
+    "cached": "cached trees and templates",
+}
+
+
+@app.command()
+def gc(
+    cache: Annotated[bool, typer.Option("--cache", help="Also cached trees and disk templates.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Remove what interrupted runs left on this host: one's own runs; as root, everybody's."""
+    import os
+    from dataclasses import asdict
+
+    from appliance.cli.output import emit_json, line
+    from appliance.engine.docker import connect
+    from appliance.engine.reap import clear_caches, reap_leavings
+
+    freed = asdict(reap_leavings(connect(), everyone=os.geteuid() == 0))
+    freed["cached"] = clear_caches() if cache else 0
+    if as_json:
+        emit_json(freed)
+        return
+    parts = [f"{freed[name]} {word}" for name, word in _WORDS.items() if freed[name]]
+    line(f"removed {', '.join(parts)} of {freed['runs']} runs" if parts else "nothing was left behind")
