@@ -30,7 +30,7 @@ class Verified:
     assurance: str
 
 
-class NotRun(Exception):  # noqa: N818  it is no error: the check had nothing to run on
+class NotRun(Exception):
     """Raised by a check that cannot be made; the message says why."""
 
     def __init__(self, why: str, *, acceptable: bool = False):

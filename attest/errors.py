@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from attest.verification import Report
 
 REASON_CLASSES: Final[dict[str, int]] = {
     "internal": 1,
@@ -40,6 +43,8 @@ class Refused(Exception):
         self.message = message
         self.where = where
         self.mend = mend
+        self.report: Report | None = None
+        """Every check of the verification that refused, where one ran."""
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

@@ -1,0 +1,104 @@
+"""The artifacts of a record: found by digest, never by a name that the record chooses."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from appliance.digests import sha256_of_stream
+from appliance.errors import InputRefused
+from appliance.records import journal
+from appliance.records.blob import BlobRef
+from appliance.records.record import Record
+from appliance.records.trial import Stream
+from attest.checks import NotRun
+from attest.errors import Refused
+
+Part = TypeVar("Part", bound=BaseModel)
+
+
+def hold(record: Record, folder: Path | None, allow_missing: bool) -> None:
+    """Every blob that is there has its size and digest. Raises NotRun where one is not there at all."""
+    for path, stream in _found(record, "$", Stream):
+        if stream.blob is None or stream.truncated:
+            continue
+        if (stream.blob.bytes, stream.blob.sha256) != (stream.bytes, stream.sha256):
+            raise Refused("blob", "the whole stream, and its blob is another", where=f"{path}.blob")
+    if folder is None:
+        raise NotRun("no folder of blobs", acceptable=allow_missing)
+    missing: list[str] = []
+    checked: set[str] = set()
+    for path, ref in _found(record, "$", BlobRef):
+        if ref.sha256 in checked:
+            continue
+        checked.add(ref.sha256)
+        problem = _problem(folder, ref)
+        if problem == "missing":
+            missing.append(path)
+        elif problem:
+            raise Refused("blob", problem, where=path)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise NotRun(f"not there: {missing[0]}{more}", acceptable=allow_missing)
+
+
+def journal_agrees(record: Record, folder: Path | None, allow_missing: bool) -> None:
+    """The journal that the record was folded from holds these very trials and baselines."""
+    if folder is None or _problem(folder, record.journal) == "missing":
+        raise NotRun("no journal among the blobs", acceptable=allow_missing)
+    content = (folder / "sha256" / record.journal.sha256).read_bytes()
+    try:
+        told = journal.decode(content, "journal")
+    except InputRefused as error:
+        raise Refused("aggregate", str(error), where="$.journal") from error
+    if record.plan_digest not in told.header.plan_digests:
+        raise Refused("aggregate", "the journal is of other plans", where="$.journal")
+    by_key = {result.key: result for result in told.results(record.plan_digest)}
+    for at, trial in enumerate(record.trials):
+        if by_key.pop(trial.key, None) != trial:
+            raise Refused("aggregate", "the journal tells it otherwise", where=f"$.trials[{at}]")
+    if by_key:
+        raise Refused("aggregate", f"the journal has {len(by_key)} trials more", where="$.trials")
+    for at, baseline in enumerate(record.baselines):
+        if baseline not in told.baselines():
+            raise Refused("aggregate", "the journal tells it otherwise", where=f"$.baselines[{at}]")
+
+
+def _problem(folder: Path, ref: BlobRef) -> str | None:
+    """None where it holds; `missing`, or what is wrong. A link is not followed: it may lead out of the folder."""
+    try:
+        descriptor = os.open(folder / "sha256" / ref.sha256, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"blob cannot be read: {error.strerror}"
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        return "blob is no regular file"
+    with os.fdopen(descriptor, "rb") as content:
+        if status.st_size != ref.bytes:
+            return f"blob has {status.st_size} bytes, not {ref.bytes}"
+        if sha256_of_stream(content) != ref.sha256:
+            return "blob has another digest"
+    return None
+
+
+def _found(value: object, path: str, kind: type[Part]) -> Iterator[tuple[str, Part]]:
+    """Every part of this kind in a model, with its JSON path, in the order of the fields."""
+    if isinstance(value, kind):
+        yield path, value
+    if isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            yield from _found(getattr(value, name), f"{path}.{field.alias or name}", kind)
+    elif isinstance(value, tuple):
+        for at, item in enumerate(value):
+            yield from _found(item, f"{path}[{at}]", kind)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _found(item, f"{path}.{key}", kind)

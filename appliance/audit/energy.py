@@ -1,0 +1,114 @@
+"""The energy figures of a record against their own inputs: an estimate is redone, a sum is added up again.
+
+Joules from counters are recomputed from the blob of raw readings once a record holds any; until then, what is checked
+of them is that their parts fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from appliance.energy import estimators
+from appliance.records.energy import EnergyFigure, TrialEnergy
+from appliance.records.record import Record
+from appliance.records.trial import TrialResult
+from attest.errors import Refused
+
+_ROUNDING_NS: Final = 1_000
+"""Of seconds as a JSON number: 2^53 holds a nanosecond over a hundred days, and no estimate moves by a microsecond."""
+
+
+def figures_follow(record: Record) -> None:
+    for at, trial in enumerate(record.trials):
+        if trial.energy is None:
+            continue
+        here = f"$.trials[{at}].energy"
+        for path, figure in _figures(trial.energy, here):
+            _fits_itself(figure, path)
+            if record.plan.energy.mode == "measured" and figure.basis == "modelled" and path != f"{here}.cloud":
+                raise Refused("energy", "a model's figure, and counters were asked for", where=f"{path}.basis")
+        _adds_up(trial.energy, here)
+        if trial.energy.total.basis == "modelled" and trial.energy.cloud is None:
+            _is_redone(record, trial, trial.energy.total, f"{here}.total")
+
+
+def _figures(energy: TrialEnergy, here: str) -> Iterator[tuple[str, EnergyFigure]]:
+    yield f"{here}.total", energy.total
+    for name, group in (("byRole", energy.by_role), ("zones", energy.zones)):
+        for key, figure in group.items():
+            yield f"{here}.{name}.{key}", figure
+    for at, part in enumerate(energy.parts):
+        yield f"{here}.parts[{at}]", part
+    for name, one in (("local", energy.local), ("cloud", energy.cloud)):
+        if one is not None:
+            yield f"{here}.{name}", one
+
+
+def _fits_itself(figure: EnergyFigure, path: str) -> None:
+    """Net, idle and system lie within gross; the point lies within its interval; a model is no counter."""
+    if figure.basis == "modelled" and figure.provenance not in ("estimator", "simulated"):
+        raise Refused("energy", f"a model's figure with the provenance {figure.provenance}", where=f"{path}.provenance")
+    if figure.claimed is not None and figure.provenance != "simulated":
+        raise Refused("energy", "only a simulated counter claims to be another", where=f"{path}.claimed")
+    if figure.gross_uj is not None:
+        inside = sum(part or 0 for part in (figure.net_uj, figure.idle_uj, figure.system_uj))
+        if inside > figure.gross_uj:
+            raise Refused("energy", f"its parts make {inside}, over its gross", where=f"{path}.grossUj")
+        if figure.marginal_uj is not None and figure.marginal_uj > figure.gross_uj:
+            raise Refused("energy", "more than its gross", where=f"{path}.marginalUj")
+    for name, span in (("interval", figure.interval), ("bounds", figure.bounds)):
+        if span is None:
+            continue
+        if span[0] > span[1]:
+            raise Refused("energy", "its low is over its high", where=f"{path}.{name}")
+        if figure.net_uj is not None and not span[0] <= figure.net_uj <= span[1]:
+            raise Refused("energy", f"the figure {figure.net_uj} is not in it", where=f"{path}.{name}")
+
+
+def _adds_up(energy: TrialEnergy, here: str) -> None:
+    roles = [figure.net_uj for figure in energy.by_role.values()]
+    if roles and None not in roles and sum(net or 0 for net in roles) != energy.total.net_uj:
+        raise Refused("energy", "the roles do not add up to the total", where=f"{here}.byRole")
+    parts = sum(part.net_uj or 0 for part in energy.parts)
+    if energy.total.net_uj is not None and parts > energy.total.net_uj:
+        raise Refused("energy", f"its parts make {parts}, over the total", where=f"{here}.parts")
+    if energy.local is None or energy.cloud is None:
+        return
+    sides = (energy.local.net_uj, energy.cloud.net_uj)
+    summed = None if None in sides else sum(side or 0 for side in sides)
+    if energy.total.net_uj != summed:
+        raise Refused("energy", "local and cloud do not add up to the total", where=f"{here}.total.netUj")
+
+
+def _is_redone(record: Record, trial: TrialResult, figure: EnergyFigure, path: str) -> None:
+    """The named model on the recorded inputs, and these against what else the record says of wall, CPU and watts."""
+    inputs = figure.inputs or {}
+    try:
+        again = estimators.again(str(figure.model), inputs)
+    except ValueError as error:
+        raise Refused("energy", str(error), where=f"{path}.model") from error
+    if dict(again.inputs) != inputs:
+        raise Refused("energy", "its inputs are not those that the model takes", where=f"{path}.inputs")
+    for name, stated, redone in (
+        ("netUj", figure.net_uj, again.net_uj),
+        ("grossUj", figure.gross_uj, again.gross_uj),
+        ("idleUj", figure.idle_uj, again.idle_uj),
+        ("interval", figure.interval, again.interval),
+    ):
+        if stated != redone:
+            raise Refused("energy", f"{stated}, and its inputs give {redone}", where=f"{path}.{name}")
+    if trial.wall_seconds is None or abs(inputs["wallNs"] - trial.wall_seconds * 1e9) > _ROUNDING_NS:
+        raise Refused("energy", "not the trial's wallSeconds", where=f"{path}.inputs.wallNs")
+    if inputs.get("cpuNs") is not None and not _is_charged(trial, inputs["cpuNs"]):
+        raise Refused("energy", "not the trial's cpuSeconds", where=f"{path}.inputs.cpuNs")
+    watts = record.plan.energy.active_watts
+    if figure.model == "wall/1" and (inputs["wattsSource"] == "default") != (watts is None):
+        raise Refused("energy", "not where the plan's watts come from", where=f"{path}.inputs.wattsSource")
+    if figure.model == "wall/1" and watts is not None and inputs["watts"] != round(watts * 1e6) / 1e6:
+        raise Refused("energy", f"not the plan's {watts} W", where=f"{path}.inputs.watts")
+
+
+def _is_charged(trial: TrialResult, cpu_ns: int) -> bool:
+    charged = [seconds for seconds in trial.cpu_seconds.values() if seconds is not None]
+    return abs(cpu_ns - sum(charged) * 1e9) <= _ROUNDING_NS

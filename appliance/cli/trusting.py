@@ -1,0 +1,112 @@
+"""The trust options that `verify` and `reproduce` share, and a record's companions: its bundle and its blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from appliance.errors import InputRefused, UsageRefused
+
+if TYPE_CHECKING:
+    from attest.checks import Check
+    from attest.roots import PinnedRoot
+    from attest.verification import Report
+
+
+@dataclass(frozen=True)
+class TrustWords:
+    """Which root, which name, which issuer; `--trust local` implies the latter two."""
+
+    trust: str | None
+    trusted_root: Path | None
+    root_sha256: str | None
+    identity: str
+    issuer: str
+
+    @property
+    def given(self) -> bool:
+        return any((self.trust, self.trusted_root, self.root_sha256, self.identity, self.issuer))
+
+    def held_to(self) -> tuple[PinnedRoot, str, str]:
+        """The root, the name and the issuer to hold a signature to. Raises UsageRefused, attest's Refused."""
+        from appliance.audit.trust import LOCAL, roots_file
+        from attest.roots import PinnedRoot, find_root, known_roots, signer_of_local
+        from attest.trust.local import ISSUER
+
+        if (self.trust is None) == (self.trusted_root is None):
+            raise UsageRefused(
+                "a signature is checked against one root",
+                mend="--trust NAME, or --trusted-root FILE --root-sha256 HEX",
+            )
+        if self.trusted_root is not None:
+            # A root that stands in roots.toml under this digest has the level that a person gave it there.
+            levels = {root.sha256: root.assurance for root in known_roots(roots_file())}
+            level = levels.get(self.root_sha256 or "", "local")
+            return PinnedRoot.read(self.trusted_root, self.root_sha256, assurance=level), self.identity, self.issuer
+        if self.root_sha256 is not None:
+            raise UsageRefused("--root-sha256 goes with --trusted-root", mend="leave it out: roots.toml holds the pin")
+        root = find_root(roots_file(), self.trust or "")
+        if self.trust == LOCAL:
+            return root, self.identity or signer_of_local(root), self.issuer or ISSUER
+        return root, self.identity, self.issuer
+
+
+def blobs_of(record: Path, given: Path | None) -> Path | None:
+    """`--blobs`, else `../blobs` seen from the record, None where there is no such folder."""
+    if given is not None:
+        if not given.is_dir():
+            raise UsageRefused("no such folder", where=str(given), mend="--blobs DIR")
+        return given
+    beside = record.resolve().parent.parent / "blobs"
+    return beside if beside.is_dir() else None
+
+
+def read_bounded_record(path: Path) -> bytes:
+    from attest.canonical import MAX_BYTES
+
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputRefused(error.strerror or str(error), where=str(path)) from error
+
+
+def read_bounded_bundle(path: Path) -> bytes:
+    from attest.bundle import MAX_BUNDLE_BYTES
+    from attest.errors import Refused
+
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BUNDLE_BYTES + 1)
+    except OSError as error:
+        raise Refused("bundle", error.strerror or str(error), where=str(path), mend="--bundle FILE") from error
+
+
+def all_checks(blobs: Path | None, allow_missing_blobs: bool) -> Sequence[Check]:
+    """What is checked of a record beyond its signature, in order."""
+    from appliance.audit.checks import record_checks
+    from appliance.audit.trust import agreement_check
+
+    return [*record_checks(blobs, allow_missing_blobs), agreement_check()]
+
+
+def verify_record(
+    record: Path,
+    content: bytes,
+    bundle: Path | None,
+    blobs: Path | None,
+    words: TrustWords,
+    *,
+    allow_missing_blobs: bool,
+) -> Report:
+    """Every check on bytes that were read already. Raises AttestationRefused, UsageRefused."""
+    from appliance.audit.trust import bundle_path, refusals_translated
+    from attest.verification import verify
+
+    with refusals_translated():
+        root, name, issuer = words.held_to()
+        bundle_bytes = read_bounded_bundle(bundle or bundle_path(record))
+        checks = all_checks(blobs_of(record, blobs), allow_missing_blobs)
+        return verify(content, bundle_bytes, root, name, issuer, checks)

@@ -1,0 +1,140 @@
+"""What the signer says of a record beside its digest: a closed schema, so nothing unread is ever signed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic.alias_generators import to_camel
+
+from attest import canonical
+from attest.errors import Refused
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Hex = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+DigestSet = Annotated[dict[Literal["sha256", "gitCommit"], Hex], Field(min_length=1)]
+"""In-toto's, of the two kinds that a record's dependencies have."""
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$")]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class Sha256Digest(_Closed):
+    sha256: Sha256
+
+
+class SchemaReference(_Closed):
+    uri: Text
+    digest: Sha256Digest
+
+
+class SuiteReference(_Closed):
+    uri: Text
+    digest: Sha256Digest
+    version: Text
+
+
+class Dependency(_Closed):
+    """An image, a source, a model's manifest or a data set that the result rests on."""
+
+    name: Text
+    digest: DigestSet
+
+
+class Run(_Closed):
+    invocation_id: Text
+    started_on: Moment
+    finished_on: Moment
+
+
+class RunnerClaim(_Closed):
+    """The program that ran the trials."""
+
+    version: Text
+    digest: Sha256Digest
+
+
+class Runner(RunnerClaim):
+    id: Text
+    """Equal to the certificate's name."""
+
+
+class LogReference(_Closed):
+    """The signer's last checkpoint before this one."""
+
+    size: int = Field(ge=0)
+    root: Sha256
+
+
+class Tpm(_Closed):
+    quote: Text
+    sig: Text
+    ak_pub: Text
+
+
+class Claims(_Closed):
+    """What the caller of `sign_record` says; the signer adds its own name, log and assurance."""
+
+    schema_: SchemaReference = Field(alias="schema")
+    suite: SuiteReference
+    runner: RunnerClaim
+    resolved_dependencies: tuple[Dependency, ...]
+    run: Run
+    challenge: Sha256 | None
+    supersedes: Sha256 | None
+    """Digest of the record that this one replaces."""
+
+
+class Predicate(_Closed):
+    schema_: SchemaReference = Field(alias="schema")
+    suite: SuiteReference
+    runner: Runner
+    resolved_dependencies: tuple[Dependency, ...]
+    run: Run
+    challenge: Sha256 | None
+    supersedes: Sha256 | None
+    log: LogReference | None
+    """None where the signer keeps no log of its own."""
+    assurance: Literal["local", "private", "public"]
+    """The signer's own word; a verification states the level of the root that it was given."""
+    tpm: Tpm | None = None
+
+    @classmethod
+    def of(cls, claims: Claims, signer: str, log: LogReference | None, assurance: str) -> Self:
+        value = claims.model_dump(mode="json", by_alias=True, exclude_none=False)
+        value["runner"] = {**value["runner"], "id": signer}
+        return cls.parse(
+            {**value, "log": log.model_dump(by_alias=True) if log else None, "assurance": assurance, "tpm": None}
+        )
+
+    @classmethod
+    def parse(cls, value: canonical.Json) -> Self:
+        """Raises Refused (statement) with the JSON path of the first problem."""
+        try:
+            # Strict mode takes tuples from JSON only.
+            return cls.model_validate_json(canonical.dumps(value))
+        except canonical.NotCanonical as error:
+            raise Refused("statement", error.message, where=f"payload $.predicate{error.path[1:]}") from error
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+            raise Refused("statement", problem["msg"], where=f"payload $.predicate{path}") from error
+
+    def json_value(self) -> dict[str, Any]:
+        value: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
+        if self.tpm is None:
+            del value["tpm"]
+        return value
