@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from pathlib import Path
@@ -40,7 +39,9 @@ class Table:
             return cls(tomllib.loads(content.decode("utf-8")), file)
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
-            raise InputRefused(f"not UTF-8 at byte {error.start}", where=f"{file}:{line}", mend="save it as UTF-8") from error
+            raise InputRefused(
+                f"not UTF-8 at byte {error.start}", where=f"{file}:{line}", mend="save it as UTF-8"
+            ) from error
         except RecursionError as error:
             raise InputRefused("nested too deeply", where=file) from error
         except ValueError as error:  # TOMLDecodeError is one; digits beyond int()'s bound are another
@@ -96,7 +97,7 @@ class Table:
         value = self._values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, "a number", value)
-        if not (math.isfinite(value) and least <= value <= most):
+        if not least <= value <= most:  # NaN is within nothing
             raise self.refusal(key, f"{short(value)} is not within {least:g} and {most:g}")
         return float(value)
 
@@ -121,7 +122,9 @@ class Table:
             return ("sh", "-c", value)
         argv = self._list(key)
         if not argv or not argv[0].strip():
-            raise self.refusal(key, "names no program", mend='a list, as ["python3", "-m", "pytest"], or one shell line')
+            raise self.refusal(
+                key, "names no program", mend='a list, as ["python3", "-m", "pytest"], or one shell line'
+            )
         return argv
 
     def _list(self, key: str) -> tuple[str, ...]:
