@@ -4,17 +4,42 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from appliance.records.blob import BlobRef
-from appliance.records.words import Basis, Provenance
+from appliance.records.words import ENERGY_FLAGS, Basis, Provenance
 from appliance.wire import ENERGY_BAND, EXACT, INFORMATIVE, Wire
 
+
+def _known(flag: str) -> str:
+    if flag not in ENERGY_FLAGS:
+        raise ValueError(f"no flag of an energy figure is called {flag!r}")
+    return flag
+
+
+# Words come from several adapters as plain strings; the list of them stands in the schema (formats 6, Words).
+Flag = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(ENERGY_FLAGS)})]
 Uj = Annotated[int, Field(ge=0)]
 
 
 class EnergyFigure(Wire):
     """Integer microjoules. A figure of basis `modelled` has its model, inputs and interval (energy row L1)."""
+
+    # The schema says what the validator below says, for readers in other languages.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"basis": {"const": "modelled"}}},
+            "then": {
+                "properties": {
+                    "model": {"type": "string"},
+                    "inputs": {"type": "object"},
+                    "interval": {"type": "array"},
+                    "comparable": {"const": False},
+                }
+            },
+            "anyOf": [{"properties": {"netUj": {"type": "integer"}}}, {"properties": {"missing": {"type": "string"}}}],
+        }
+    )
 
     provenance: Annotated[Provenance, EXACT]
     claimed: Annotated[Provenance | None, INFORMATIVE] = None
@@ -42,7 +67,7 @@ class EnergyFigure(Wire):
     bounds: Annotated[tuple[Uj, Uj] | None, INFORMATIVE] = None
     below_floor: Annotated[bool, INFORMATIVE]
     """Shown as `~`; enters no energy ranking."""
-    flags: Annotated[tuple[str, ...], INFORMATIVE] = ()
+    flags: Annotated[tuple[Flag, ...], INFORMATIVE] = ()
 
     @model_validator(mode="after")
     def _modelled_carries_its_label(self) -> Self:

@@ -125,9 +125,7 @@ def decode(content: bytes, where: str) -> Journal:
     """Raises InputRefused, naming the line, for anything that no crash of ours explains."""
     kept = content.rfind(b"\n") + 1
     lines = [_line(raw, f"{where}:{number}") for number, raw in enumerate(content[:kept].split(b"\n")[:-1], start=1)]
-    _refuse_disorder(lines, where)
-    header = lines[0]
-    assert isinstance(header, HeaderLine)
+    header = _header_of(lines, where)
     return Journal(header, tuple(lines[1:]), kept_bytes=kept, dropped_bytes=len(content) - kept)
 
 
@@ -135,11 +133,13 @@ def _line(raw: bytes, where: str) -> Line:
     return parsed(raw, where, lambda content: JournalLine.validate_json(content, by_alias=True, by_name=False))
 
 
-def _refuse_disorder(lines: Sequence[Line], where: str) -> None:
+def _header_of(lines: Sequence[Line], where: str) -> HeaderLine:
     if not lines or not isinstance(lines[0], HeaderLine):
         raise InputRefused("does not begin with its header", where=f"{where}:1", mend="start a new run")
+    header = lines[0]
     for number, line in enumerate(lines[1:], start=2):
         if isinstance(line, HeaderLine):
             raise InputRefused("a second header", where=f"{where}:{number}", mend="start a new run")
-        if isinstance(line, TrialLine | InterruptedLine) and line.plan_digest not in lines[0].plan_digests:
+        if isinstance(line, TrialLine | InterruptedLine) and line.plan_digest not in header.plan_digests:
             raise InputRefused("a trial of a plan that is not in the header", where=f"{where}:{number}: $.planDigest")
+    return header

@@ -31,8 +31,20 @@ class SuiteChecks(Wire):
 
     digest: Annotated[Sha256, INFORMATIVE]
     """sha256 of checks.json as it was read."""
-    quarantined: Annotated[dict[str, str], INFORMATIVE]
-    forgeable: Annotated[dict[str, tuple[str, ...]], INFORMATIVE]
+    quarantined: Annotated[tuple[QuarantinedTask, ...], INFORMATIVE]
+    """Sorted by task; a list, for a task's name may be any Unicode and a key of ours is ASCII."""
+    forgeable: Annotated[tuple[ForgeableTask, ...], INFORMATIVE]
+    """Tasks that a forger resolves, sorted by task."""
+
+
+class QuarantinedTask(Wire):
+    task: Annotated[str, INFORMATIVE]
+    reason: Annotated[str, INFORMATIVE]
+
+
+class ForgeableTask(Wire):
+    task: Annotated[str, INFORMATIVE]
+    forgers: Annotated[tuple[str, ...], INFORMATIVE]
 
 
 class SolverStamp(Wire):
@@ -78,11 +90,11 @@ class HarnessStamp(Wire):
 
     name: Annotated[str, EXACT]
     version: Annotated[str, EXACT]
-    commit: Annotated[str | None, EXACT]
-    dirty: Annotated[bool | None, EXACT]
+    commit: Annotated[str | None, INFORMATIVE]
+    dirty: Annotated[bool | None, INFORMATIVE]
     """None where it runs from a wheel."""
     digest: Annotated[Sha256, EXACT]
-    """Of the installed packages' source files."""
+    """Of the installed packages' source files: equal digests are the same harness, whatever the commit."""
 
 
 class Check(Wire):
@@ -99,7 +111,8 @@ class HostStamp(Wire):
     """An opaque digest of the machine's id: equal on the same machine, tells nothing else."""
     cpu: Annotated[str, INFORMATIVE]
     cores: Annotated[int, INFORMATIVE]
-    memory_mib: Annotated[int, INFORMATIVE]
+    memory_mib: Annotated[int, INFORMATIVE] = Field(alias="memory")
+    """In MiB."""
     gpus: Annotated[tuple[str, ...], INFORMATIVE]
     kernel: Annotated[str, INFORMATIVE]
     cgroup: Annotated[Literal["v1", "v2", "hybrid", "unknown"], INFORMATIVE]
@@ -182,6 +195,7 @@ class Record(Wire):
     """The journal that this record was folded from."""
 
 
+SuiteChecks.model_rebuild()
 SuiteStamp.model_rebuild()
 HostStamp.model_rebuild()
 Record.model_rebuild()

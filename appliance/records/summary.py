@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from appliance.records.money import Usd
 from appliance.records.words import Basis, Cause, Outcome, Provenance, Reason
 from appliance.wire import COST_BAND, ENERGY_BAND, INFORMATIVE, OUTCOME, Wire, compared
 
@@ -33,34 +34,44 @@ class BestOfK(Wire):
 
     k: Annotated[int, INFORMATIVE] = Field(ge=1)
     fraction: Annotated[float, OUTCOME]
-    """Tasks with a resolved rollout among the first k, over tasks with a scored one."""
-    cost_usd: Annotated[str | None, COST_BAND]
+    """Tasks with a resolved rollout among the first k, over tasks with a scored one among all: never falls with k."""
+    cost_usd: Annotated[Usd | None, COST_BAND]
     cloud_uj: Annotated[int | None, ENERGY_BAND]
     local_uj: Annotated[int | None, ENERGY_BAND]
 
 
 class PassSummary(Wire):
-    """One sweep; aggregates never mix passes."""
+    """One sweep; aggregates never mix passes.
+
+    *Scored* is resolved + unresolved: what rates are of. *Counted* is scored + unscored: what joules, dollars and wall
+    time are of, failed attempts included.
+    """
 
     pass_: Annotated[int, INFORMATIVE] = Field(alias="pass", ge=0)
     planned: Annotated[int, INFORMATIVE]
     outcomes: Annotated[dict[Outcome, int], OUTCOME]
     """Every outcome with its count, zeros included."""
+    not_run: Annotated[int, OUTCOME]
+    """Planned trials that the record does not hold, because the run was interrupted before them."""
     reasons: Annotated[dict[Reason, int], OUTCOME]
+    """Of all trials; a reason that never occurred has no entry."""
     causes: Annotated[dict[Cause, int], OUTCOME]
-    """What ended the solvers of the scored trials."""
+    """What ended the solvers of the counted trials; a cause that never occurred has no entry."""
     after_subject: Annotated[int, OUTCOME]
     resolution: Annotated[float | None, OUTCOME]
     """resolved / (resolved + unresolved); None where nothing was scored."""
     lower_bound: Annotated[float, OUTCOME]
     """resolved / planned."""
     energy: Annotated[EnergySum | None, INFORMATIVE]
-    """Over the scored trials, failed attempts included."""
+    """Of the counted trials; None where none of them has a figure."""
     joules_per_resolved: Annotated[NumberOrInfinity | None, ENERGY_BAND]
+    """Net energy of the counted trials over the resolved ones; "Infinity" where none is; None where a figure lacks."""
     wall_median_seconds: Annotated[float | None, compared("informative", "wall_band")]
-    """Mean of the middle two where their number is even."""
-    cost_usd: Annotated[str | None, COST_BAND]
+    """Mean of the middle two where their number is even; None where a counted trial has none."""
+    cost_usd: Annotated[Usd | None, COST_BAND]
+    """Of the subjects of the counted trials; None as soon as one has no price."""
     partially_priced: Annotated[bool, INFORMATIVE]
+    """A price lacks where there should be one: cost_usd is None for that reason."""
     best_of_k: Annotated[tuple[BestOfK, ...], OUTCOME]
     """Empty where the plan has one rollout."""
 

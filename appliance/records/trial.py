@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from appliance.pins import Sha256
 from appliance.records.blob import Artifact, BlobRef
 from appliance.records.energy import TrialEnergy
+from appliance.records.money import Usd
 from appliance.records.plan import TrialKey
 from appliance.records.words import REASONS_OF, Cause, OracleKind, Outcome, Reason, TestStatus
 from appliance.tasks.model import Limits, Network
@@ -106,15 +107,27 @@ class UsageByWhom(Wire):
 
 
 class CostByWhom(Wire):
-    """US dollars as decimal strings; None is unknown, never zero."""
+    """None is unknown, never zero."""
 
-    subject: Annotated[str | None, COST_BAND] = None
-    judge: Annotated[str | None, COST_BAND] = None
-    claimed: Annotated[str | None, INFORMATIVE] = None
+    subject: Annotated[Usd | None, COST_BAND] = None
+    judge: Annotated[Usd | None, COST_BAND] = None
+    claimed: Annotated[Usd | None, INFORMATIVE] = None
 
 
 class TrialResult(Wire):
     """One line of the journal and one entry of `trials`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                {
+                    "if": {"properties": {"outcome": {"const": outcome}}},
+                    "then": {"properties": {"reason": {"enum": [*sorted(reasons)]} if reasons else {"type": "null"}}},
+                }
+                for outcome, reasons in REASONS_OF.items()
+            ]
+        }
+    )
 
     key: Annotated[TrialKey, EXACT]
     host: Annotated[int, INFORMATIVE] = Field(ge=0)

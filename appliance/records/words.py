@@ -18,6 +18,12 @@ OracleKind = Literal["junit", "tap", "exit_code"]
 Role = Literal["solver", "forwarder", "model", "judge", "harness"]
 SolverKind = Literal["reference", "noop", "command", "chat", "cascade"]
 EnergyMode = Literal["auto", "measured", "estimator", "estimator:curve"]
+EnergyFlag = Literal[
+    "below_idle", "bridged", "cgroup_left", "contended", "counters_disagree", "cpu_excess", "cpus_changed", "gap",
+    "gap_longer_than_wrap", "idle_drift", "implausible", "late", "mirrored_dies", "negative_cpu", "no_samples",
+    "out_of_range", "psys_implausible", "ran_on", "reset", "sgx_energy_filtering_possible", "shared", "source_changed",
+    "stale", "suspended", "v1_reset",
+]  # fmt: skip
 TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
 
 REASONS_OF: Final[dict[Outcome, frozenset[Reason]]] = {
@@ -36,5 +42,6 @@ REASONS_OF: Final[dict[Outcome, frozenset[Reason]]] = {
 """Every outcome but `resolved` and `unscored` needs one of its reasons."""
 
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+ENERGY_FLAGS: Final[frozenset[str]] = frozenset(get_args(EnergyFlag))
 PROVENANCE_BEST_FIRST: Final[tuple[Provenance, ...]] = get_args(Provenance)
 BASIS_BEST_FIRST: Final[tuple[Basis, ...]] = get_args(Basis)

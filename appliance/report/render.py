@@ -1,0 +1,151 @@
+"""One report, three forms: words for people, JSON for programs, CSV for spreadsheets. Full precision in the latter."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+from appliance.records.frontier import Frontier, Point, energy_point, frontier, ranking_refusal
+from appliance.records.record import Record
+from appliance.records.words import OUTCOMES
+from appliance.report.cohorts import cohorts, differing_fields
+from appliance.report.text import render_text
+
+Form = Literal["text", "json", "csv"]
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_SEVERAL: Final = 2
+
+
+def render(records: Sequence[Record], form: Form) -> str:
+    """Ends with a line feed; depends on the records alone."""
+    match form:
+        case "text":
+            return render_text(records)
+        case "json":
+            return json.dumps(report_value(records), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        case "csv":
+            return _csv(records)
+
+
+def report_value(records: Sequence[Record]) -> dict[str, Any]:
+    """Not verified: whoever needs to know who says so runs `verify`."""
+    groups = cohorts(records)
+    return {
+        "checked": "unverified",
+        "cohorts": [
+            {
+                "suite": _suite(group.records[0]),
+                "records": [_record(record) for record in group.records],
+                "energyFrontiers": list(_energy_frontiers(group.records)),
+            }
+            for group in groups
+        ],
+        "notCompared": list(differing_fields(groups)),
+    }
+
+
+def _suite(record: Record) -> dict[str, Any]:
+    suite = record.plan.suite
+    return {"name": suite.name, "version": suite.version, "digest": suite.digest, "tasks": len(record.plan.tasks)}
+
+
+def _record(record: Record) -> dict[str, Any]:
+    checks = record.suite.checks.json_value() if record.suite.checks else {}
+    return {
+        "recordId": record.record_id,
+        "planDigest": record.plan_digest,
+        "solver": record.solver.name,
+        "model": record.model.name if record.model else "none",
+        "version": record.version,
+        "commit": record.commit,
+        "date": record.date,
+        "complete": record.complete,
+        "dryRun": record.dry_run,
+        "noisy": any(host.noisy for host in record.hosts),
+        "quarantined": list(record.plan.quarantined),
+        "forgeable": checks.get("forgeable", []),
+        "filtered": list(record.plan.filtered),
+        "limitOverrides": record.plan.limit_overrides,
+        "meter": record.meter.json_value(),
+        "warnings": list(record.warnings),
+        "passes": record.summary.json_value()["passes"],
+    }
+
+
+def _energy_frontiers(records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    if len(records) < _SEVERAL:
+        return
+    for sweep in range(min(len(record.summary.passes) for record in records)):
+        refused = ranking_refusal(records, sweep)
+        points = [
+            point
+            for record in records
+            if (point := energy_point(record.record_id, record.summary.passes[sweep])) is not None
+        ]
+        found = None if refused else frontier(points)
+        yield {"pass": sweep, "refused": list(refused), **({} if found is None else _frontier(found))}
+
+
+def _frontier(found: Frontier) -> dict[str, Any]:
+    return {
+        name: [_point(point) for point in points]
+        for name, points in (("best", found.best), ("beaten", found.beaten), ("apart", found.apart))
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    return {"recordId": point.label, "resolution": point.resolution, "joules": point.cost}
+
+
+def _csv(records: Sequence[Record]) -> str:
+    """One line a record and pass, in the order given."""
+    rows = [row for record in records for row in _csv_rows(record)]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(rows[0].keys() if rows else ())
+    writer.writerows([_plain(value) for value in row.values()] for row in rows)
+    return stream.getvalue()
+
+
+def _csv_rows(record: Record) -> Iterator[dict[str, Any]]:
+    for found in record.summary.passes:
+        energy = found.energy
+        low, high = energy.interval if energy and energy.interval else (None, None)
+        yield {
+            "recordId": record.record_id,
+            "suite": record.plan.suite.name,
+            "suiteVersion": record.plan.suite.version,
+            "suiteDigest": record.plan.suite.digest,
+            "solver": record.solver.name,
+            "model": record.model.name if record.model else "none",
+            "pass": found.pass_,
+            "planned": found.planned,
+            **{outcome: found.outcomes[outcome] for outcome in OUTCOMES},
+            "notRun": found.not_run,
+            "timedOut": found.causes.get("timeout", 0),
+            "resolution": found.resolution,
+            "lowerBound": found.lower_bound,
+            "netUj": energy.net_uj if energy else None,
+            "lowUj": low,
+            "highUj": high,
+            "provenance": energy.provenance if energy else None,
+            "basis": energy.basis if energy else None,
+            "belowFloor": energy.below_floor if energy else None,
+            "energyMissing": energy.missing if energy else None,
+            "joulesPerResolved": found.joules_per_resolved,
+            "wallMedianSeconds": found.wall_median_seconds,
+            "costUsd": found.cost_usd,
+            "partiallyPriced": found.partially_priced,
+        }
+
+
+def _plain(value: Any) -> Any:
+    """A stranger's text that a spreadsheet would take for a formula gets a quote before it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return "" if value is None else value

@@ -1,0 +1,192 @@
+"""Records as a report in words. Pure: the same records give the same bytes, at the end of `run` and ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from appliance.records.frontier import Frontier, energy_point, frontier, money_point, ranking_refusal
+from appliance.records.record import Record
+from appliance.records.summary import PassSummary
+from appliance.report import words
+from appliance.report.cohorts import Cohort, cohorts, differing_fields
+from appliance.report.table import table
+from appliance.report.words import cell
+
+_HEADS = (
+    "solver",
+    "model",
+    "pass",
+    "resolved",
+    "rate",
+    "at least",
+    "joules",
+    "joules per resolved",
+    "median wall",
+    "dollars",
+)
+_RIGHT = frozenset({2, 3, 4, 5, 8})
+
+
+def render_text(records: Sequence[Record]) -> str:
+    """One table a cohort, with what its figures need beside them; ends with a line feed."""
+    groups = cohorts(records)
+    lines: list[str] = []
+    for group in groups:
+        lines += [*_cohort(group), ""]
+    if len(groups) > 1:
+        lines += [f"not compared with each other: {', '.join(differing_fields(groups))} differ", ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _cohort(group: Cohort) -> Iterator[str]:
+    plan = group.records[0].plan
+    suite = plan.suite
+    yield f"{cell(suite.name)} {cell(suite.version)} (sha256 {suite.digest[:16]}), {_count(len(plan.tasks), 'task')}"
+    yield ""
+    rows = [_row(name, record, found) for name, record in _named(group.records) for found in record.summary.passes]
+    yield from table(_HEADS, rows, right=_RIGHT)
+    for name, record in _named(group.records):
+        remarks = list(_remarks(record))
+        if remarks:
+            yield ""
+            yield f"{cell(name)}:"
+            yield from (f"  {remark}" for remark in remarks)
+    yield from _curves(group.records)
+    yield from _frontiers(group.records)
+
+
+def _named(records: Sequence[Record]) -> list[tuple[str, Record]]:
+    """Solver names; where two are the same, with their record's id."""
+    names = [record.solver.name for record in records]
+    return [
+        (name if names.count(name) == 1 else f"{name} ({record.record_id})", record)
+        for name, record in zip(names, records, strict=True)
+    ]
+
+
+def _row(name: str, record: Record, found: PassSummary) -> tuple[str, ...]:
+    resolved = found.outcomes["resolved"]
+    return (
+        name,
+        model_of(record),
+        str(found.pass_),
+        f"{resolved} of {resolved + found.outcomes['unresolved']}",
+        words.percent(found.resolution),
+        words.percent(found.lower_bound),
+        words.joules(found.energy),
+        words.joules_per_resolved(found),
+        words.seconds(found.wall_median_seconds),
+        words.dollars(found.cost_usd, partially=found.partially_priced),
+    )
+
+
+def model_of(record: Record) -> str:
+    return record.model.name if record.model else "none"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _remarks(record: Record) -> Iterator[str]:
+    """What a reader must know before believing a row."""
+    if record.dry_run:
+        yield "a dry run: nothing ran"
+    if not record.complete:
+        yield "incomplete: planned trials are missing"
+    for found in record.summary.passes:
+        yield from _pass_remarks(found, several=len(record.summary.passes) > 1)
+    checks = record.suite.checks
+    if record.plan.quarantined:
+        reasons = {entry.task: entry.reason for entry in checks.quarantined} if checks else {}
+        yield f"quarantined, not planned: {_listed(record.plan.quarantined, reasons)}"
+    if record.plan.filtered:
+        yield f"left out by --tasks: {_count(len(record.plan.filtered), 'task')}"
+    if checks and checks.forgeable:
+        forgers = {entry.task: ", ".join(entry.forgers) for entry in checks.forgeable}
+        yield f"forgeable, a solver can win these without solving them: {_listed(sorted(forgers), forgers)}"
+    if record.plan.limit_overrides:
+        changed = ", ".join(f"{key} {value:g}" for key, value in sorted(record.plan.limit_overrides.items()))
+        yield f"not under the suite's own limits: {cell(changed)}"
+    if record.meter.reason:
+        yield f"energy: {cell(record.meter.reason)}"
+    if any(host.noisy for host in record.hosts):
+        yield "the host was noisy"
+    yield from (f"warning: {cell(warning)}" for warning in record.warnings)
+
+
+def _listed(names: Sequence[str], reasons: dict[str, str]) -> str:
+    return "; ".join(cell(f"{name} ({reasons[name]})" if name in reasons else name) for name in names)
+
+
+def _pass_remarks(found: PassSummary, *, several: bool) -> Iterator[str]:
+    before = f"pass {found.pass_}: " if several else ""
+    scored = found.outcomes["resolved"] + found.outcomes["unresolved"]
+    if causes := words.causes(found):
+        yield f"{before}{scored} scored, {', '.join(causes)}"
+    if others := words.unscored_counts(found):
+        why = ", ".join(f"{count} {reason}" for reason, count in found.reasons.items())
+        yield f"{before}in no rate: {', '.join(others)} (of {found.planned} planned{'; ' if why else ''}{why})"
+    elif found.reasons:
+        yield f"{before}why not resolved: {', '.join(f'{count} {reason}' for reason, count in found.reasons.items())}"
+    if found.after_subject:
+        yield f"{before}{found.after_subject} excluded after the solver had begun: this lifts the rate"
+    if found.energy and found.energy.below_floor:
+        yield (
+            f"{before}~ {found.energy.below_floor} of {found.energy.trials} below what the meter can resolve: "
+            "no ranking by joules"
+        )
+
+
+def _curves(records: Sequence[Record]) -> Iterator[str]:
+    """Best of k: one line a k, where there is more than one rollout (rows J28, J31)."""
+    for name, record in _named(records):
+        for found in record.summary.passes:
+            if not found.best_of_k:
+                continue
+            label = words.label(found.energy) if found.energy else ""
+            # What a cloud's machines drew is always a model's word (row J33).
+            heads = ("k", "resolved", "dollars", "cloud J (estimated)", f"local J{label}")
+            yield ""
+            yield f"best of k, {cell(name)}, pass {found.pass_}:"
+            rows = [
+                (
+                    str(entry.k),
+                    words.percent(entry.fraction),
+                    words.dollars(entry.cost_usd),
+                    words.NONE if entry.cloud_uj is None else f"{entry.cloud_uj / 1e6:.1f}",
+                    words.NONE if entry.local_uj is None else f"{entry.local_uj / 1e6:.1f}",
+                )
+                for entry in found.best_of_k
+            ]
+            yield from (f"  {line}" for line in table(heads, rows, right=frozenset(range(5))))
+
+
+def _frontiers(records: Sequence[Record]) -> Iterator[str]:
+    """Of several solvers, by pass: who is beaten by nobody, in joules and in dollars (row J23)."""
+    if len(records) < _SEVERAL:
+        return
+    for sweep in range(min(len(record.summary.passes) for record in records)):
+        refused = ranking_refusal(records, sweep)
+        summaries = [(name, record.summary.passes[sweep]) for name, record in _named(records)]
+        yield ""
+        if refused:
+            yield f"no ranking by joules, pass {sweep}: {'; '.join(map(cell, refused))}"
+        else:
+            spent = {name: words.joules(found.energy) for name, found in summaries}
+            by_joules = frontier([point for name, found in summaries if (point := energy_point(name, found))])
+            yield from _frontier(f"resolution against joules, pass {sweep}", by_joules, spent)
+        if any(found.cost_usd is not None for _, found in summaries):
+            paid = {name: words.dollars(found.cost_usd) for name, found in summaries}
+            by_money = frontier([point for name, found in summaries if (point := money_point(name, found))])
+            yield from _frontier(f"resolution against dollars, pass {sweep}", by_money, paid)
+
+
+def _frontier(title: str, found: Frontier, costs: dict[str, str]) -> Iterator[str]:
+    yield f"{title}:"
+    for heading, points in (("beaten by none", found.best), ("beaten", found.beaten), ("not ranked", found.apart)):
+        for point in points:
+            yield f"  {heading}: {cell(point.label)}, {words.percent(point.resolution)}, {costs[point.label]}"
+
+
+_SEVERAL = 2
