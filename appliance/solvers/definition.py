@@ -110,7 +110,7 @@ class SolverDefinition:
         return tuple(found)
 
     def check_model(self, model: str | None) -> None:
-        """Raises UsageRefused where a model is required and absent; a model given to a solver without one is ignored."""
+        """Raises UsageRefused where a model is required and absent."""
         if self.needs_model and not model:
             raise UsageRefused(f"solver {self.name} requires a model", where="--model", mend="add --model NAME")
 
@@ -132,7 +132,8 @@ def read_definition(path: Path) -> SolverDefinition:
         toml = _Toml.model_validate_json(json.dumps(table, default=str))
     except ValidationError as error:
         key = first_path(error).removeprefix("$.")
-        raise InputRefused(first_problem(error), where=f"{path}: {key}") from error
+        unknown = error.errors(include_url=False)[0]["type"] == "extra_forbidden"
+        raise InputRefused("unknown key" if unknown else first_problem(error), where=f"{path}: {key}") from error
     _check_kind(toml, path)
     _check_placeholders(toml, path)
     templates = _read_templates(toml, path)

@@ -19,7 +19,7 @@ def known_solvers() -> dict[str, Path]:
 
 
 def find_solver(wanted: str) -> SolverDefinition:
-    """`wanted`: a name, or a path (anything with a slash or ending in .toml). Unknown: UsageRefused listing the known."""
+    """`wanted`: a name, or a path (with a slash, or ending in .toml). Unknown: UsageRefused listing the known."""
     if "/" in wanted or wanted.endswith(".toml"):
         path = Path(wanted)
         if path.is_dir():

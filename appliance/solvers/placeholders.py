@@ -28,7 +28,7 @@ def named(text: str) -> Iterator[str]:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """`values` has every placeholder of `text` (the reader of the definition made sure); filled text is not read again."""
+    """`values` has every placeholder of `text` (the definition's reader made sure); filled text is not read again."""
 
     def put(match: re.Match[str]) -> str:
         return "{" + match[1] + "}" if match[1] is not None else values[match[2]]

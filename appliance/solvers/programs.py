@@ -44,7 +44,7 @@ class Program:
         ours.mkdir(parents=True)
         budget = spec.limits.wall_seconds
         _write(ours / "prompt.txt", spec.prompt.encode())
-        _write(ours / "budget.json", json.dumps({"wallSeconds": budget}).encode())
+        _write(ours / "budget.json", json.dumps({"wallSeconds": budget}).encode() + b"\n")
         mounts = (Mount("bind", str(ours), OURS, read_only=True),)
         env = {"HOME": HOME, "APPLIANCE_BUDGET_SECONDS": f"{budget:g}"}
         if self.definition.kind == "noop":
@@ -87,7 +87,7 @@ def _reference_argv(folder: Path, ours: Path) -> tuple[str, ...]:
     source = _reference_of(folder)
     if source.is_dir():
         _copy_readable(source, ours / "reference")
-        # -f: a read-only file of before/ is replaced; -P: links stay links; -p: the execute bit (an owner it may not set)
+        # -f replaces a read-only file of before/; -P keeps links; -p keeps the execute bit (an owner it may not set)
         return ("cp", "-RPfp", f"{OURS}/reference/.", WORKSPACE)
     _write(ours / "reference.patch", source.read_bytes())
     return ("git", "apply", "--whitespace=nowarn", f"{OURS}/reference.patch")

@@ -1,0 +1,172 @@
+"""The run folder: plan, journal and blobs on disk; what is said to be finished is on the disk already."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.digests import sha256_hex
+from appliance.errors import HostRefused, UsageRefused
+from appliance.files import fsync_folder, store_blob, write_atomically
+from appliance.records import journal
+from appliance.records.blob import BlobRef
+from appliance.records.plan import RunPlan, TrialPlan
+from appliance.records.record import HarnessStamp
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    root: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.root / "plan.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "journal.jsonl"
+
+    @property
+    def blobs(self) -> Path:
+        return self.root / "blobs"
+
+    @property
+    def scratch(self) -> Path:
+        """Of trials in flight; gone when the run ends. Absolute: an engine mounts nothing else."""
+        return self.root.absolute() / ".scratch"
+
+    def record(self, solver: str) -> Path:
+        return self.root / "records" / f"{solver}.json"
+
+    def bundle(self, solver: str) -> Path:
+        return self.root / "records" / f"{solver}.sigstore.json"
+
+    def keep(self, content: bytes) -> BlobRef:
+        digest = sha256_hex(content)
+        store_blob(self.blobs, content, digest)
+        return BlobRef(sha256=digest, bytes=len(content))
+
+
+class JournalWriter:
+    """Appends whole lines; `append` returns once its line is on the disk. Safe for many threads.
+
+    Lines of threads that wait for the disk at the same time share one fsync.
+    """
+
+    def __init__(self, path: Path, kept_bytes: int = 0):
+        """`kept_bytes`: where the whole lines of an earlier run end; a half-written one after it is cut off."""
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        os.ftruncate(self._descriptor, kept_bytes)
+        os.lseek(self._descriptor, kept_bytes, os.SEEK_SET)
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        self._written = kept_bytes
+        self._durable = kept_bytes
+        fsync_folder(path.parent)
+
+    def append(self, line: journal.Line) -> None:
+        """Raises HostRefused where the disk does not take it."""
+        content = journal.encode(line)
+        try:
+            with self._writing:
+                self._refuse_closed()
+                _write_all(self._descriptor, content)
+                self._written += len(content)
+                mine = self._written
+            with self._syncing:
+                if self._durable < mine:
+                    self._refuse_closed()
+                    reached = self._written
+                    os.fsync(self._descriptor)
+                    self._durable = reached
+        except OSError as error:
+            mend = f"make room, then: appliance run --resume {self._path.parent}"
+            raise HostRefused(error.strerror or str(error), where=str(self._path), mend=mend) from error
+
+    def close(self) -> None:
+        """Threads that a second signal left behind find it closed: its number may be another file's by then."""
+        with self._writing, self._syncing:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _refuse_closed(self) -> None:
+        if self._descriptor < 0:
+            raise ValueError("the journal is closed")
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def refuse_taken(folder: RunFolder) -> None:
+    """Raises UsageRefused where the folder holds a run already."""
+    if folder.plan.exists() or folder.journal.exists():
+        raise UsageRefused(
+            "holds a run already", where=str(folder.root), mend=f"--resume {folder.root}, or another --out"
+        )
+
+
+def start_folder(folder: RunFolder, plans: tuple[TrialPlan, ...]) -> None:
+    write_atomically(folder.plan, RunPlan(plans=plans).canonical())
+
+
+def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: HarnessStamp) -> journal.Journal | None:
+    """The journal of an earlier run of exactly these plans by exactly this harness; else UsageRefused, naming them.
+
+    None where that run ended before its journal had a header.
+    """
+    if not folder.plan.is_file():
+        raise UsageRefused("holds no run", where=f"--resume {folder.root}", mend="give the folder of a run")
+    kept = RunPlan.read(folder.plan)
+    before, now = kept.plans, plans
+    if [plan.digest for plan in before] != [plan.digest for plan in now]:
+        raise UsageRefused(
+            f"not the same run: {'; '.join(differences(before, now))}",
+            where=f"--resume {folder.root}",
+            mend="give the flags of the first start, or start a new run",
+        )
+    content = folder.journal.read_bytes() if folder.journal.exists() else b""
+    if b"\n" not in content:
+        return None
+    found = journal.decode(content, str(folder.journal))
+    theirs = found.header.harness
+    if (theirs.version, theirs.digest) != (harness.version, harness.digest):
+        raise UsageRefused(
+            f"not the same harness: it was {theirs.version} ({theirs.digest[:12]}),"
+            f" this is {harness.version} ({harness.digest[:12]})",
+            where=f"--resume {folder.root}",
+            mend="use the harness that started it, or start a new run",
+        )
+    return found
+
+
+def differences(before: tuple[TrialPlan, ...], now: tuple[TrialPlan, ...]) -> list[str]:
+    """`solver.name: reference, now noop`: every leaf of the plans that differs, the first ten."""
+    if len(before) != len(now):
+        names = [", ".join(plan.solver.name for plan in plans) for plans in (before, now)]
+        return [f"solvers: {names[0]}, now {names[1]}"]
+    found: list[str] = []
+    for old, new in zip(before, now, strict=True):
+        _differ(old.json_value(), new.json_value(), "", found)
+    return found[:10]
+
+
+def _differ(old: object, new: object, path: str, found: list[str]) -> None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            _differ(old.get(key), new.get(key), f"{path}.{key}" if path else key, found)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            _differ(one, other, f"{path}[{index}]", found)
+    elif old != new:
+        found.append(f"{path}: {_short(old)}, now {_short(new)}")
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,452 @@
+"""Grading: a fresh container of the task's image, the pristine tree, what is allowed of the solution, the oracle."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appliance.digests import digest_of_entries, sha256_hex
+from appliance.ports import (
+    Captured,
+    Changes,
+    Engine,
+    EngineFailed,
+    ExecOutcome,
+    ExecSpec,
+    Mount,
+    Workspace,
+    Workspaces,
+)
+from appliance.records.plan import PlannedTask
+from appliance.records.trial import Baseline, Grade
+from appliance.records.words import Outcome, Reason, TestStatus
+from appliance.tasks.model import OracleSpec, Task
+from appliance.trials.grading import container as inside
+from appliance.trials.grading import report
+from appliance.trials.grading.patch import patch_of
+from appliance.trials.grading.restored import Sifted, sift
+from appliance.trials.grading.tests_tree import TestsTree, copy_tests
+from appliance.trials.grading.tree import Node, after, file_changes, pristine_nodes, shown
+from appliance.trials.grading.verdict import OracleRun, baseline_verdict, verdict
+from attest import canonical
+
+
+@dataclass
+class ReadyGrader:
+    """A started container with the pristine workspace and the tests; good for one `grade`, then gone."""
+
+    task: Task
+    planned: PlannedTask
+    image: str
+    container: str
+    workspace: Workspace
+    tests: TestsTree
+    scratch: Path
+    subject: _Subject | None = None
+
+
+@dataclass(frozen=True)
+class Graded:
+    outcome: Outcome
+    reason: Reason | None
+    detail: str | None
+    grade: Grade
+    changed: tuple[str, ...]
+    """Every path that the solver changed, restored ones included."""
+    restored: tuple[str, ...]
+    dropped: tuple[str, ...]
+    patch: bytes
+    """All that the solver changed, as `git apply` takes it."""
+    patch_problem: str | None
+    """What `git apply --check` had against it: a defect of ours. None also where there was no git to ask."""
+    stdout: Captured
+    stderr: Captured
+    report: bytes | None
+    unrouted: int | None
+    """Packets that found no route: the tests reached for a network (row H10). None: not readable."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What came out of the container."""
+
+    exit: int | None
+    timed_out: bool
+    start_error: str | None
+    stdout: Captured
+    stderr: Captured
+    report: bytes | None
+    tests_digest: str | None
+    unrouted: int | None
+
+
+class Grader:
+    """Thread-safe. `scratch` is a folder of the run; it is left as it was found.
+
+    Raises EngineFailed where the engine did not do its part: `excluded: grader_error`, never a score.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        workspaces: Workspaces,
+        labels: Mapping[str, str],
+        cgroup: Callable[[], str | None],
+        scratch: Path,
+        *,
+        bind_tests: bool = True,
+    ):
+        """`bind_tests`: the engine is local and we may own files as 1001 (root); else the tests go in over stdin."""
+        self._engine = engine
+        self._workspaces = workspaces
+        self._labels = dict(labels)
+        self._cgroup = cgroup
+        self._scratch = scratch
+        self._bind_tests = bind_tests
+        self._modules: dict[str, frozenset[str]] = {}
+        self._guest: Path | None = None
+        self._lock = threading.Lock()
+
+    def ready(self, task: Task, planned: PlannedTask, image_id: str) -> ReadyGrader:
+        """May be called while the solver still runs: nothing of it is needed, and nothing of this can it reach."""
+        judged = planned.spec.oracle.isolation == "user"
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="grade-", dir=self._scratch))
+        workspace: Workspace | None = None
+        container: str | None = None
+        try:
+            bind = judged and self._bind_tests
+            tests = copy_tests(task, planned.spec.test_files, scratch / "tests", for_judge=bind)
+            workspace = self._workspaces.open(task.before, planned.spec.limits.disk_mib, self._labels)
+            mounts: tuple[Mount, ...] = (workspace.mount,)
+            if judged:
+                mounts += inside.judge_mounts(self._guest_folder(), tests.root if bind else None)
+            spec = inside.grader_spec(planned, image_id, mounts, self._labels, self._cgroup())
+            container = self._engine.create(spec)
+            self._engine.start(container)
+            workspace.seed(container)
+            ready = ReadyGrader(task, planned, image_id, container, workspace, tests, scratch)
+            if judged:
+                if not bind:
+                    self._unpack(ready)
+                ready.subject = _Subject(self._engine, container)
+            return ready
+        except BaseException:
+            self._end(container, workspace, scratch)
+            raise
+
+    def grade(self, ready: ReadyGrader, changes: Changes) -> Graded:
+        """The container is removed whatever happens."""
+        try:
+            spec = ready.planned.spec
+            pristine = pristine_nodes(ready.task.before)
+            changed = file_changes(pristine, after(pristine, changes.entries))
+            patch = patch_of(changed)
+            sifted = self._sift(ready, pristine, changes)
+            problem = self._patch_problem(ready, patch)
+            seen, run = self._oracle(ready, sifted)
+            said = verdict(spec.oracle, run)
+            return Graded(
+                outcome=said.outcome,
+                reason=said.reason,
+                detail=said.detail,
+                grade=said.grade,
+                changed=tuple(shown(change.path) for change in changed),
+                restored=tuple(shown(path) for path in sifted.restored),
+                dropped=tuple(f"{shown(path)} ({why})" for path, why in changes.dropped),
+                patch=patch,
+                patch_problem=problem,
+                stdout=seen.stdout,
+                stderr=seen.stderr,
+                report=seen.report,
+                unrouted=seen.unrouted,
+            )
+        finally:
+            self.discard(ready)
+
+    def baseline(self, task: Task, planned: PlannedTask, image_id: str) -> tuple[Baseline, Captured, Captured]:
+        """The oracle on the untouched workspace, with its output (rows J06, J07)."""
+        return self.baseline_in(self.ready(task, planned, image_id))
+
+    def baseline_in(self, ready: ReadyGrader) -> tuple[Baseline, Captured, Captured]:
+        """As `baseline`, in a container that is there already; it is removed whatever happens."""
+        planned = ready.planned
+        try:
+            seen, run = self._oracle(ready, Sifted((), ()))
+        finally:
+            self.discard(ready)
+        said = baseline_verdict(planned.spec.oracle, run)
+        value = Baseline(
+            task=planned.spec.name,
+            image=planned.images.task.config,
+            exit=run.exit,
+            timed_out=run.timed_out,
+            ids=said.ids,
+            verdict=said.verdict,
+            detail=said.detail,
+            digest=baseline_digest(planned),
+            output=None,
+        )
+        return value, seen.stdout, seen.stderr
+
+    def look(self, ready: ReadyGrader, spec: ExecSpec) -> ExecOutcome:
+        """Run something of ours in it, before anything of a solution is there."""
+        return self._engine.execute(ready.container, spec)
+
+    def discard(self, ready: ReadyGrader) -> None:
+        self._end(ready.container, ready.workspace, ready.scratch)
+        if ready.subject is not None:
+            ready.subject.join()
+
+    # ------------------------------------------------------------------------------------------ steps
+
+    def _end(self, container: str | None, workspace: Workspace | None, scratch: Path) -> None:
+        try:
+            if container is not None:
+                self._engine.remove(container)
+        finally:
+            if workspace is not None:
+                workspace.close()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _guest_folder(self) -> Path:
+        """Our programs for the container, copied once so that their modes are right whatever the checkout's are."""
+        with self._lock:
+            if self._guest is None or not self._guest.is_dir():
+                folder = self._scratch / "guest"
+                folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+                for name, source in (
+                    ("subject", "subject.py"),
+                    ("subject.py", "subject.py"),
+                    ("server.py", "server.py"),
+                    ("judge.py", "judge.py"),
+                ):
+                    place = folder / name
+                    place.unlink(missing_ok=True)
+                    shutil.copyfile(inside.GUEST / source, place)
+                    place.chmod(0o755)
+                folder.chmod(0o755)
+                self._guest = folder
+            return self._guest
+
+    def _unpack(self, ready: ReadyGrader) -> None:
+        said = self._engine.execute(ready.container, inside.unpack_exec(ready.tests.tar()))
+        if said.exit != 0:
+            raise EngineFailed(f"the tests could not be put into the grader's container: {_words(said)}")
+
+    def _sift(self, ready: ReadyGrader, pristine: Mapping[bytes, Node], changes: Changes) -> Sifted:
+        spec = ready.planned.spec
+        return sift(
+            pristine,
+            changes.entries,
+            test_files=spec.test_files,
+            protected=spec.protected,
+            allow=spec.allow,
+            modules=lambda: self._modules_of(ready),
+        )
+
+    def _modules_of(self, ready: ReadyGrader) -> frozenset[str]:
+        """Asked of the image once; an image without Python has no modules to shadow."""
+        if ready.image not in self._modules:
+            said = self._engine.execute(ready.container, inside.MODULES)
+            if said.exit not in (0, 126, 127) and said.start_error is None:
+                raise EngineFailed(f"the modules of the image could not be listed: {_words(said)}")
+            names = said.stdout.kept.decode("utf-8", "replace").split() if said.exit == 0 else []
+            self._modules[ready.image] = frozenset(names)
+        return self._modules[ready.image]
+
+    def _patch_problem(self, ready: ReadyGrader, patch: bytes) -> str | None:
+        if not patch:
+            return None
+        said = self._engine.execute(ready.container, inside.git_apply_exec(patch))
+        if said.exit in (0, 126, 127) or said.start_error is not None:
+            return None
+        return _words(said)
+
+    def _oracle(self, ready: ReadyGrader, sifted: Sifted) -> tuple[_Seen, OracleRun]:
+        judged = ready.planned.spec.oracle.isolation == "user"
+        entries = sifted.allowed if judged else (*sifted.allowed, *ready.tests.entries())
+        if entries:
+            ready.workspace.lay(ready.container, entries)
+        seen = self._judged(ready) if judged else self._open(ready)
+        statuses, problem = _statuses(ready.planned.spec.oracle, seen, ready.tests.paths)
+        run = OracleRun(
+            exit=seen.exit,
+            timed_out=seen.timed_out,
+            start_error=seen.start_error,
+            statuses=statuses,
+            report_problem=problem,
+            tests_digest_before=ready.tests.digest,
+            tests_digest_after=seen.tests_digest,
+        )
+        return seen, run
+
+    # ------------------------------------------------------------------------------------------ isolation: user
+
+    def _judged(self, ready: ReadyGrader) -> _Seen:
+        said = self._engine.execute(ready.container, inside.judge_exec(ready.planned))
+        frame = _frame(said)
+        if frame is None:
+            if said.start_error is not None:
+                return _cut_off(said.start_error, said)
+            return _cut_off(f"the judge was cut off (exit {said.exit})", said)
+        if frame.get("subjectMissing"):
+            raise EngineFailed(f"the subject's server did not start: {ready.subject and ready.subject.trouble}")
+        if not frame["alone"]:
+            frame = self._collected(ready, frame)
+        return _seen(frame)
+
+    def _collected(self, ready: ReadyGrader, frame: dict[str, Any]) -> dict[str, Any]:
+        """Processes of the solution outlived the judge: end them from outside, and read again."""
+        try:
+            self._engine.execute(ready.container, inside.END_SUBJECT)
+            again = _frame(self._engine.execute(ready.container, inside.judge_exec(ready.planned, collect=True)))
+        except EngineFailed:
+            again = None  # a solution that leaves no room for one more process has prevented its verdict
+        if again is None or not again["alone"]:
+            return frame | {"report": None, "testsDigest": None}
+        return frame | again
+
+    # ------------------------------------------------------------------------------------------ isolation: none
+
+    def _open(self, ready: ReadyGrader) -> _Seen:
+        """Forgeable by nature: tests and solution are one user's. What can be kept out without isolation is."""
+        said = self._engine.execute(ready.container, inside.open_test_exec(ready.planned))
+        mark = uuid.uuid4().hex
+        content: bytes | None = None
+        unrouted: int | None = None
+        try:
+            collected = self._engine.execute(ready.container, inside.open_collect_exec(ready.planned, mark))
+            content, unrouted = _open_report(collected.stdout, mark.encode())
+        except EngineFailed:
+            pass  # as above: no report is no verdict
+        self._engine.remove(ready.container)
+        digest = _digest_after(ready)
+        return _Seen(said.exit, said.timed_out, said.start_error, said.stdout, said.stderr, content, digest, unrouted)
+
+
+def baseline_digest(planned: PlannedTask) -> str:
+    """What a baseline depends on: the task (files, command, oracle, limits) and its image (row H21)."""
+    form = {"spec": planned.spec.json_value(), "image": planned.images.task.json_value()}
+    return sha256_hex(canonical.dumps(form))
+
+
+class _Subject:
+    """The subject's server: an exec that lives till the judge lets go of it, or the container dies."""
+
+    def __init__(self, engine: Engine, container: str):
+        self.trouble: str | None = None
+        self._thread = threading.Thread(target=self._run, args=(engine, container), daemon=True)
+        self._thread.start()
+
+    def _run(self, engine: Engine, container: str) -> None:
+        try:
+            said = engine.execute(container, inside.SUBJECT)
+            self.trouble = said.start_error or _words(said)
+        except EngineFailed as error:
+            self.trouble = str(error)  # also where the container was removed under it: then nobody asks
+
+    def join(self) -> None:
+        self._thread.join(timeout=30)
+
+
+def _frame(said: ExecOutcome) -> dict[str, Any] | None:
+    """The judge's document; None where it did not come to say it."""
+    if said.exit != 0 or said.stdout.truncated:
+        return None
+    try:
+        frame = json.loads(said.stdout.head + said.stdout.tail)
+    except ValueError:
+        return None
+    return frame if isinstance(frame, dict) else None
+
+
+def _seen(frame: Mapping[str, Any]) -> _Seen:
+    return _Seen(
+        exit=frame.get("exit"),
+        timed_out=frame.get("timedOut", False),
+        start_error=frame.get("startError"),
+        stdout=_stream(frame.get("stdout")),
+        stderr=_stream(frame.get("stderr")),
+        report=None if frame["report"] is None else base64.b64decode(frame["report"]),
+        tests_digest=frame["testsDigest"],
+        unrouted=frame["unrouted"],
+    )
+
+
+def _stream(said: Mapping[str, Any] | None) -> Captured:
+    if said is None:
+        return _SILENCE
+    head, tail = base64.b64decode(said["head"]), base64.b64decode(said["tail"])
+    return Captured(said["bytes"], said["sha256"], head, tail, said["bytes"] > len(head) + len(tail))
+
+
+_SILENCE = Captured(0, sha256_hex(b""), b"", b"", truncated=False)
+
+
+def _cut_off(why: str, said: ExecOutcome) -> _Seen:
+    return _Seen(None, False, why, _SILENCE, said.stderr, None, None, None)
+
+
+def _words(said: ExecOutcome) -> str:
+    text = said.start_error or said.stderr.kept.decode("utf-8", "backslashreplace").strip() or f"exit {said.exit}"
+    return " ".join(text.split())[:400]
+
+
+def _statuses(
+    oracle: OracleSpec, seen: _Seen, files: frozenset[str]
+) -> tuple[Mapping[str, TestStatus] | None, str | None]:
+    """What the report says of each id, or why nothing can be read from it."""
+    try:
+        if oracle.format == "junit":
+            if seen.report is None:
+                return None, f"no report at {oracle.path}"
+            return report.junit(seen.report, files), None
+        if oracle.format == "tap":
+            if seen.stdout.truncated:
+                return None, "more output than is kept"
+            return report.tap(seen.stdout.kept), None
+    except report.Malformed as error:
+        return None, f"malformed report: {error}"
+    return None, None
+
+
+def _open_report(said: Captured, mark: bytes) -> tuple[bytes | None, int | None]:
+    """The report and the packets without a route, from what `open_collect_exec` prints."""
+    whole = said.kept
+    content, found, tables = whole.rpartition(b"\n" + mark + b"\n")
+    if said.truncated or not found:
+        return None, None
+    report_bytes = content.removeprefix(mark + b"\n") if content.startswith(mark + b"\n") else None
+    return report_bytes, _unrouted(tables.decode("ascii", "replace"))
+
+
+def _unrouted(tables: str) -> int | None:
+    rows = [line.split() for line in tables.splitlines()]
+    v4 = [row for row in rows if row and row[0] == "Ip:"]
+    if len(v4) != 2:
+        return None
+    total = int(dict(zip(*v4, strict=False)).get("OutNoRoutes", 0))
+    return total + sum(int(row[1]) for row in rows if row and row[0] == "Ip6OutNoRoutes")
+
+
+def _digest_after(ready: ReadyGrader) -> str:
+    """Of the tests in the workspace of a container that is gone."""
+    pristine = pristine_nodes(ready.task.before)
+    nodes = after(pristine, ready.workspace.harvest().entries)
+    found = []
+    for path in sorted(ready.tests.paths, key=str.encode):
+        node = nodes.get(path.encode())
+        if node is not None and node.mode == "link":
+            found.append((path, "link", node.content.decode("utf-8", "backslashreplace")))
+        elif node is not None:
+            found.append((path, node.mode, sha256_hex(node.content)))
+    return digest_of_entries(found)

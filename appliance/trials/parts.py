@@ -1,0 +1,73 @@
+"""What a run is composed of, what is asked of it, and what it gives."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from appliance.ports import Engine, Host, Images, Locks, Meter, Workspaces
+from appliance.records.plan import TrialKey
+from appliance.trials.stamps import Subject
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """The parts of this machine that a run is composed of."""
+
+    engine: Engine
+    workspaces: Workspaces
+    images: Images
+    meter: Meter
+    host: Host
+    locks: Locks
+    exclusive: Callable[[], AbstractContextManager[object]]
+    """Waits for its turn among the exclusive runs of this host."""
+    reaper: Callable[[str, Path], AbstractContextManager[object]]
+    """`(run, lock)`: what kills and removes everything of the run once this program is gone, however it went."""
+    reap: Callable[[str], object]
+    """Removes what is left of a run, now."""
+    locked_version: Callable[[str, str], str | None]
+    """`(image, program)`: its version in the image's lock; None where it has none."""
+    binds_tests: bool
+    """The engine is local and we are root: the grader's tests are bound into its container."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    subjects: Mapping[str, Subject]
+    """Solver's name -> what is under test."""
+    run: str | None = None
+    """Its id, where the caller has chosen one; a resumed run keeps its own."""
+    jobs: int = 1
+    resume: bool = False
+    retry_errored: bool = False
+    only: frozenset[TrialKey] | None = None
+    """Trials of every plan to run; None: all of them."""
+    trust: str | None = None
+    keep_suite: bool = True
+    """Whether the suite's files are kept among the blobs, so that the folder alone can be reproduced."""
+    strict_host: bool = False
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """`records` and their paths are in the order of the plans."""
+
+    run: str
+    folder: Path
+    records: tuple[Path, ...]
+    incomplete: int
+    """Trials of the records that errored or were excluded."""
+    failing: str | None
+    """Why the run was given up before its end; None where it was not."""
+    started: int
+    """Trials that were run by this call."""
+
+
+def new_run_id() -> str:
+    """Sorts by time; letters, digits and `_`, which every kind of cgroup name takes."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}_{secrets.token_hex(4)}"

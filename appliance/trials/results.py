@@ -1,0 +1,117 @@
+"""What was seen of a trial, put into the form of a journal line. Pure but for the blobs it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from appliance.ports import Captured, Evidence, ExecOutcome, InForce, MeteredTrial
+from appliance.records.blob import Artifact, BlobRef
+from appliance.records.plan import PlannedTask, TrialKey
+from appliance.records.trial import (
+    Grade,
+    Harvest,
+    LimitsInForce,
+    NetworkInForce,
+    Stream,
+    Streams,
+    TrialResult,
+)
+from appliance.records.words import Cause
+from appliance.trials.grading.grader import Graded
+from appliance.trials.outcomes import Verdict
+
+
+@dataclass
+class Seen:
+    """Filled phase by phase; what a phase never reached stays None."""
+
+    started_at: str
+    in_force: InForce | None = None
+    cause: Cause | None = None
+    solver_exit: int | None = None
+    wall_seconds: float | None = None
+    streams: Streams | None = None
+    evidence: Evidence | None = None
+    disk_mib: float | None = None
+    metered: MeteredTrial | None = None
+    readings: BlobRef | None = None
+    harvest: Harvest | None = None
+    grade: Grade | None = None
+    artifacts: list[Artifact] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    grading: bool = False
+    """The solver is done: what fails from here on is the grader's."""
+
+
+def result_of(key: TrialKey, planned: PlannedTask, host: int, seen: Seen, verdict: Verdict) -> TrialResult:
+    spec, force, evidence, metered = planned.spec, seen.in_force, seen.evidence, seen.metered
+    energy = metered.energy if metered else None
+    if energy and seen.readings:
+        energy = energy.model_copy(update={"readings": seen.readings})
+    return TrialResult(
+        key=key,
+        host=host,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        detail=verdict.detail,
+        cause=seen.cause,
+        started_at=seen.started_at,
+        wall_seconds=seen.wall_seconds,
+        solver_exit=seen.solver_exit,
+        grade=seen.grade,
+        limits=LimitsInForce(asked=spec.limits, effective=force.limits if force else None),
+        network=NetworkInForce(asked=spec.network, effective=force.network if force else None),
+        cpu_seconds=dict(metered.cpu_seconds) if metered else {},
+        cpu_source=metered.cpu_source if metered else None,
+        peak_memory_mib=evidence.peak_memory_mib if evidence else None,
+        disk_mib=seen.disk_mib,
+        oom_kills=evidence.oom_kills if evidence else None,
+        pids_denied=evidence.pids_denied if evidence else None,
+        streams=seen.streams,
+        energy=energy,
+        faults=tuple(seen.faults),
+        artifacts=tuple(seen.artifacts),
+        harvest=seen.harvest,
+    )
+
+
+Keep = Callable[[bytes], BlobRef]
+"""Puts bytes among the blobs of the run."""
+
+
+def streams_of(ended: ExecOutcome, keep: Keep) -> Streams:
+    return Streams(stdout=_stream(ended.stdout, keep), stderr=_stream(ended.stderr, keep))
+
+
+def _stream(captured: Captured, keep: Keep) -> Stream:
+    return Stream(
+        bytes=captured.total_bytes,
+        sha256=captured.sha256,
+        truncated=captured.truncated,
+        blob=keep(captured.kept) if captured.total_bytes else None,
+    )
+
+
+def keep_grade(graded: Graded, seen: Seen, keep: Keep) -> None:
+    seen.grade = graded.grade
+    seen.harvest = Harvest(
+        diff=keep(graded.patch) if graded.patch else None,
+        changed=graded.changed,
+        dropped=graded.dropped,
+        restored=graded.restored,
+    )
+    said = {
+        "oracle-stdout": graded.stdout.kept if graded.stdout.total_bytes else None,
+        "oracle-stderr": graded.stderr.kept if graded.stderr.total_bytes else None,
+        "oracle-report": graded.report,
+    }
+    for name, content in said.items():
+        if content is not None:
+            seen.artifacts.append(artifact(name, "application/octet-stream", content, keep))
+    if graded.patch_problem is not None:
+        seen.faults.append(f"git would not apply the solver's diff: {graded.patch_problem}")
+
+
+def artifact(name: str, media_type: str, content: bytes, keep: Keep) -> Artifact:
+    return Artifact(name=name, media_type=media_type, blob=keep(content))

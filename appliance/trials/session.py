@@ -1,0 +1,297 @@
+"""A run from its plans to its records: locks, journal, trials, fold. `run` and `reproduce` both come this way."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from appliance.errors import InputRefused
+from appliance.host.fitness import refuse_unfit
+from appliance.pins import Pin
+from appliance.ports import LOCK_LABEL, RUN_LABEL
+from appliance.records import journal
+from appliance.records.plan import PlannedTask, TrialPlan, trial_keys
+from appliance.records.record import HostStamp, Record
+from appliance.records.trial import Baseline, TrialResult
+from appliance.solvers.definition import SolverDefinition
+from appliance.solvers.programs import Program
+from appliance.tasks.archive import archive_suite
+from appliance.tasks.model import Suite, Task
+from appliance.trials.attempt import Bench, Trial, cut_off, now
+from appliance.trials.baselines import Baselines
+from appliance.trials.folder import JournalWriter, RunFolder, refuse_taken, resume_folder, start_folder
+from appliance.trials.folding import Folding, incomplete_trials, write_records
+from appliance.trials.grading.grader import Grader
+from appliance.trials.outcomes import worth_another_try
+from appliance.trials.parts import Adapters, RunEnded, RunOptions, new_run_id
+from appliance.trials.room import Roomier
+from appliance.trials.runner import Runner, Watcher
+from appliance.trials.stamps import harness_stamp
+from appliance.trials.stopping import RunStopped, Stop, signals
+from appliance.trials.turns import Turns
+from appliance.trials.versions import program_version, refuse_other_version
+
+__all__ = ["Adapters", "RunEnded", "RunOptions", "new_run_id", "run_plans"]
+
+_SIGNALLED: Final = 128
+
+
+def run_plans(
+    plans: tuple[TrialPlan, ...],
+    suite: Suite,
+    *,
+    solvers: Mapping[str, SolverDefinition],
+    adapters: Adapters,
+    out: Path,
+    options: RunOptions,
+    watcher: Watcher,
+) -> RunEnded:
+    """Run what the journal in `out` does not hold yet, and write a record a plan.
+
+    Raises RunStopped (130, 143) after a signal, with the records of what had finished written; InputRefused where
+    suite or solver are not the planned ones; HostRefused where images or the host are not fit.
+    """
+    _refuse_strangers(plans, suite, solvers)
+    folder = RunFolder(out)
+    before: journal.Journal | None = None
+    if options.resume:
+        before = resume_folder(folder, plans, harness_stamp())
+    else:
+        refuse_taken(folder)
+    session = _Session(plans, suite, solvers=solvers, adapters=adapters, folder=folder, options=options, before=before)
+    todo = session.todo()
+    if before is not None and not todo and all(folder.record(plan.solver.name).exists() for plan in plans):
+        return session.unchanged()
+    fitness = adapters.host.fitness()
+    if options.strict_host:
+        refuse_unfit(fitness)
+    with ExitStack() as stack:
+        lock = stack.enter_context(adapters.locks.hold(session.run))
+        if any(plan.energy.scheduling == "exclusive" for plan in plans):
+            stack.enter_context(adapters.exclusive())
+        stack.enter_context(adapters.reaper(session.run, lock))
+        stack.callback(adapters.reap, session.run)
+        stack.callback(shutil.rmtree, folder.scratch, ignore_errors=True)
+        stack.callback(adapters.meter.close_run, session.run)
+        if before is not None:
+            # Until it held the lock, another process may have gone on with the run.
+            session = session.again(resume_folder(folder, plans, harness_stamp()))
+            todo = session.todo()
+        image_ids = adapters.images.ensure(_pins(todo))
+        host = adapters.host.stamp(adapters.engine.stamp(), fitness)
+        labels = {RUN_LABEL: session.run, LOCK_LABEL: str(lock)}
+        session.ask_versions(todo, labels, image_ids)
+        return session.sweep(todo, labels, image_ids, host, watcher)
+
+
+class _Session:
+    def __init__(
+        self,
+        plans: tuple[TrialPlan, ...],
+        suite: Suite,
+        *,
+        solvers: Mapping[str, SolverDefinition],
+        adapters: Adapters,
+        folder: RunFolder,
+        options: RunOptions,
+        before: journal.Journal | None,
+    ):
+        self._plans = plans
+        self._suite = suite
+        self._solvers = solvers
+        self._adapters = adapters
+        self._folder = folder
+        self._options = options
+        self._before = before
+        self._subjects = dict(options.subjects)
+        self.run = before.header.run_id if before else options.run or new_run_id()
+
+    def again(self, before: journal.Journal | None) -> _Session:
+        return _Session(
+            self._plans,
+            self._suite,
+            solvers=self._solvers,
+            adapters=self._adapters,
+            folder=self._folder,
+            options=self._options,
+            before=before,
+        )
+
+    def todo(self) -> tuple[Trial, ...]:
+        """In the order of their index over all plans."""
+        finished = self._before.finished() if self._before else {}
+        return tuple(
+            trial
+            for trial in self._trials()
+            if (self._options.only is None or trial.key in self._options.only)
+            and (trial.index not in finished or self._retried(finished[trial.index]))
+        )
+
+    def _retried(self, result: TrialResult) -> bool:
+        return self._options.retry_errored and worth_another_try(result.outcome, result.reason)
+
+    def _trials(self) -> Iterator[Trial]:
+        index = 0
+        there = {task.spec.name: task for task in self._suite.tasks}
+        for plan in self._plans:
+            digest = plan.digest
+            program = Program(self._solvers[plan.solver.name], plan.solver.argv, plan.model)
+            tasks = {planned.spec.name: planned for planned in plan.tasks}
+            for key in trial_keys(plan):
+                yield Trial(index, plan, digest, key, tasks[key.task], there[key.task], program)
+                index += 1
+
+    def ask_versions(self, todo: tuple[Trial, ...], labels: Mapping[str, str], image_ids: Mapping[str, str]) -> None:
+        """Once a solver that is still to run; what a program says stands in where nothing better was said."""
+        first = {trial.plan.solver.name: trial for trial in reversed(todo)}
+        for name, trial in first.items():
+            definition = self._solvers[name]
+            image = image_ids[trial.planned.images.composed.config]
+            cgroup = self._adapters.meter.harness_cgroup(self.run)
+            found = program_version(definition, self._adapters.engine, image, labels, cgroup)
+            if found is None:
+                continue
+            if definition.image is not None:
+                refuse_other_version(definition, found, self._adapters.locked_version(definition.image, name))
+            if self._subjects[name].version is None:
+                self._subjects[name] = replace(self._subjects[name], version=found, source="release")
+
+    def sweep(
+        self,
+        todo: tuple[Trial, ...],
+        labels: Mapping[str, str],
+        image_ids: Mapping[str, str],
+        host: HostStamp,
+        watcher: Watcher,
+    ) -> RunEnded:
+        stop = Stop()
+        if self._before is None:
+            start_folder(self._folder, self._plans)
+        with closing(JournalWriter(self._folder.journal, self._before.kept_bytes if self._before else 0)) as writer:
+            number = self._begin(writer, host)
+            bench = self._bench(number, labels, image_ids, stop, writer)
+            runner = Runner(bench, writer.append, watcher, self._options.jobs)
+            total = sum(len(trial_keys(plan)) for plan in self._plans)
+            watcher.began(total, total - len(todo))
+            with signals(runner.on_signal):
+                tally = runner.run(todo)
+                if self._options.retry_errored and self._before is None and tally.ended and tally.again:
+                    tally = runner.run(tally.again)
+        if tally.signal is not None:
+            self._write()
+            raise RunStopped(
+                "the run was stopped; what had finished is kept",
+                status=_SIGNALLED + tally.signal,
+                mend=f"appliance run --resume {self._folder.root}",
+            )
+        return self._ended(self._write(), started=len(todo), failing=tally.failing)
+
+    def _begin(self, writer: JournalWriter, host: HostStamp) -> int:
+        """Header and host of this start; the host's number among those of the journal."""
+        if self._before is None:
+            digests = tuple(plan.digest for plan in self._plans)
+            writer.append(
+                journal.HeaderLine(run_id=self.run, plan_digests=digests, harness=harness_stamp(), started_at=now())
+            )
+        writer.append(journal.HostLine(host=host, at=now()))
+        hosts = self._before.hosts() if self._before else ()
+        number = hosts.index(host) if host in hosts else len(hosts)
+        if self._before is not None:
+            for trial in self.todo():
+                if (self._folder.scratch / trial.name).is_dir():
+                    # Its harness was killed outright: that it was in flight is all that is left of it.
+                    writer.append(cut_off(trial, number))
+        shutil.rmtree(self._folder.scratch, ignore_errors=True)
+        return number
+
+    def _bench(
+        self,
+        host: int,
+        labels: Mapping[str, str],
+        image_ids: Mapping[str, str],
+        stop: Stop,
+        writer: JournalWriter,
+    ) -> Bench:
+        engine = stop.watch(self._adapters.engine)
+        grader = Grader(
+            engine,
+            Roomier(self._adapters.workspaces),
+            labels,
+            lambda: self._adapters.meter.harness_cgroup(self.run),
+            self._folder.scratch / "grading",
+            bind_tests=self._adapters.binds_tests,
+        )
+
+        def baseline(planned: PlannedTask, task: Task) -> Baseline:
+            found, stdout, stderr = grader.baseline(task, planned, image_ids[planned.images.task.config])
+            stop.check()
+            output = stdout.kept + stderr.kept
+            kept = found.model_copy(update={"output": self._folder.keep(output) if output else None})
+            writer.append(journal.BaselineLine(baseline=kept))
+            return kept
+
+        return Bench(
+            run=self.run,
+            host=host,
+            folder=self._folder,
+            labels=labels,
+            engine=engine,
+            image_ids=image_ids,
+            workspaces=self._adapters.workspaces,
+            meter=self._adapters.meter,
+            grader=grader,
+            baselines=Baselines(self._before.baselines() if self._before else (), baseline),
+            turns=Turns(exclusive=any(plan.energy.scheduling == "exclusive" for plan in self._plans)),
+            stop=stop,
+        )
+
+    def _write(self) -> tuple[int, ...]:
+        archive = self._folder.keep(archive_suite(self._suite)) if self._options.keep_suite else None
+        shared = Folding(self._suite, archive, self._adapters.meter.stamp(), self._options.trust)
+        return write_records(self._folder, self._plans, self._subjects, shared)
+
+    def unchanged(self) -> RunEnded:
+        """Everything is there already: nothing is run, nothing is written."""
+        records = [Record.read(self._folder.record(plan.solver.name)) for plan in self._plans]
+        return self._ended(tuple(incomplete_trials(record) for record in records), started=0, failing=None)
+
+    def _ended(self, incomplete: tuple[int, ...], *, started: int, failing: str | None) -> RunEnded:
+        return RunEnded(
+            run=self.run,
+            folder=self._folder.root,
+            records=tuple(self._folder.record(plan.solver.name) for plan in self._plans),
+            incomplete=sum(incomplete),
+            failing=failing,
+            started=started,
+        )
+
+
+def _pins(trials: tuple[Trial, ...]) -> tuple[Pin, ...]:
+    """Each once: what graders and solvers of these trials run in."""
+    found: dict[str, Pin] = {}
+    for trial in trials:
+        for pin in (trial.planned.images.task, trial.planned.images.composed):
+            found[pin.config] = pin
+    return tuple(found.values())
+
+
+def _refuse_strangers(plans: tuple[TrialPlan, ...], suite: Suite, solvers: Mapping[str, SolverDefinition]) -> None:
+    for plan in plans:
+        if plan.suite.digest != suite.digest:
+            raise InputRefused(
+                f"the plan is of suite digest {plan.suite.digest[:12]}, this is {suite.digest[:12]}",
+                where=str(suite.folder),
+                mend="take the suite that was planned",
+            )
+        definition = solvers.get(plan.solver.name)
+        if definition is None or definition.digest != plan.solver.digest:
+            there = f"this is {definition.digest[:12]}" if definition else "there is none"
+            raise InputRefused(
+                f"the plan is of solver {plan.solver.name!r} with digest {plan.solver.digest[:12]}, {there}",
+                where=str(definition.path) if definition else None,
+                mend="take the solver that was planned",
+            )
