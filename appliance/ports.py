@@ -50,6 +50,8 @@ class ContainerSpec:
     workdir: str = "/workspace"
     command: tuple[str, ...] = ("sleep", "infinity")
     """What keeps it alive while idle; its main process runs under an init that reaps."""
+    init: bool = True
+    """False: `command` itself is process 1, out of reach of `kill -9 -1` from inside (graders); it must reap."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,10 @@ class Engine(Protocol):
         ...
 
     def load(self, archive: Path) -> None: ...
+
+    def export(self, image: str, archive: Path) -> None:
+        """Write an image that the engine holds by digest as an archive (row I11). HostRefused where it has none."""
+        ...
 
     def create(self, spec: ContainerSpec) -> str:
         """The id of a created container that has not started."""
@@ -286,7 +292,8 @@ class SolveCall:
 class Solver(Protocol):
     """An attempt at a task as one exec in its container."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def call(self, task: PlannedTask, folder: Path, scratch: Path) -> SolveCall:
         """`folder` is the task's; files that the call mounts are written under `scratch`, a folder of the trial."""

@@ -47,11 +47,9 @@ def run(words: Sequence[str]) -> int:
     except Refusal as refusal:
         return _refused(words, refusal.status, str(refusal), refusal)
     except typer.TyperException as error:
-        message = error.format_message()
-        if "--json" not in words:
-            error.show()
-            return error.exit_code
-        return _refused(words, error.exit_code, message, None)
+        verb = _chosen(words)
+        ask = f"appliance {verb} --help" if verb in VERBS else "appliance --help"
+        return _refused(words, error.exit_code, f"{error.format_message()} (see `{ask}`)", None)
     except (typer.Abort, KeyboardInterrupt):
         output.note("interrupted")
         return 130
@@ -66,7 +64,12 @@ def _refused(words: Sequence[str], status: int, message: str, refusal: Refusal |
     if "--json" in words and not output.emitted():
         found = {"status": status, "message": message}
         if refusal is not None:
-            found |= {"where": refusal.where, "mend": refusal.mend, "reason": refusal.reason, "message": refusal.message}
+            found |= {
+                "where": refusal.where,
+                "mend": refusal.mend,
+                "reason": refusal.reason,
+                "message": refusal.message,
+            }
         output.emit_json({"error": found})
     return status
 

@@ -21,6 +21,7 @@ import urllib3.exceptions
 
 from appliance.errors import HostRefused
 from appliance.ports import EngineFailed
+from appliance.records.record import EngineStamp
 
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 OLDEST_API = (1, 41)
@@ -112,6 +113,21 @@ def open_client(address: Address) -> tuple[docker.APIClient, str, Mapping[str, A
 
 def is_podman(version: Mapping[str, Any]) -> bool:
     return any("podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ())
+
+
+def engine_stamp(
+    version: Mapping[str, Any], about: Mapping[str, Any], address: Address, runtime: str | None
+) -> EngineStamp:
+    security = [str(word) for word in about.get("SecurityOptions") or ()]
+    return EngineStamp(
+        name="podman" if is_podman(version) else "docker",
+        version=str(version.get("Version", "unknown")),
+        storage_driver=str(about.get("Driver", "unknown")),
+        cgroup_driver=str(about.get("CgroupDriver", "unknown")),
+        runtime=runtime or str(about.get("DefaultRuntime", "unknown")),
+        rootless=any("rootless" in word for word in security),
+        remote=address.remote,
+    )
 
 
 def agreed_version(spoken: str) -> str:

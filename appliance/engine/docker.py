@@ -11,7 +11,16 @@ import docker
 import docker.errors
 
 from appliance.engine import cgroups
-from appliance.engine.connection import Address, engine_address, is_gone, is_podman, open_client, shortened, translated
+from appliance.engine.connection import (
+    Address,
+    engine_address,
+    engine_stamp,
+    is_gone,
+    is_podman,
+    open_client,
+    shortened,
+    translated,
+)
 from appliance.engine.execution import ExecState, Execution
 from appliance.engine.hardening import CPU_PERIOD_US, MIB, container_body, environment_list
 from appliance.engine.hijack import Wire, start_exec
@@ -286,21 +295,6 @@ def _read_translated(chunks: Iterable[bytes], source: str) -> Iterable[bytes]:
 def _as_asked(held: float, asked: float) -> float:
     """The quota is whole microseconds: within one of them, what holds is what was asked."""
     return asked if abs(held - asked) * CPU_PERIOD_US <= 1.0 else held
-
-
-def engine_stamp(
-    version: Mapping[str, Any], about: Mapping[str, Any], address: Address, runtime: str | None
-) -> EngineStamp:
-    security = [str(word) for word in about.get("SecurityOptions") or ()]
-    return EngineStamp(
-        name="podman" if is_podman(version) else "docker",
-        version=str(version.get("Version", "unknown")),
-        storage_driver=str(about.get("Driver", "unknown")),
-        cgroup_driver=str(about.get("CgroupDriver", "unknown")),
-        runtime=runtime or str(about.get("DefaultRuntime", "unknown")),
-        rootless=any("rootless" in word for word in security),
-        remote=address.remote,
-    )
 
 
 def connect(address: str | None = None, runtime: str | None = None) -> DockerEngine:

@@ -1,0 +1,78 @@
+"""Where the tasks of a record come from: the suite with the record's digest, wherever it lies."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from appliance.bundle import shipped
+from appliance.digests import sha256_of_file
+from appliance.errors import InputRefused, Refusal
+from appliance.records.record import Record
+from appliance.tasks.archive import unpack_suite
+from appliance.tasks.model import Suite
+from appliance.tasks.reader import read_suite
+
+
+def suite_of(record: Record, where: str, given: Path | None, blobs: Path | None, scratch: Path) -> Suite:
+    """The suite whose digest the record names: `--suite`, else the record's own blob, ./tasks, the shipped ones.
+
+    A suite with another digest is never taken: it would be another experiment. Raises InputRefused with every place
+    that was looked at.
+    """
+    wanted = record.suite.digest
+    looked: list[str] = []
+    for place, folder in _places(record, given, blobs, scratch):
+        if folder is None:
+            looked.append(f"{place}: not there")
+            continue
+        try:
+            suite = read_suite(folder)
+        except Refusal as refusal:
+            looked.append(f"{place}: {refusal.message}")
+            continue
+        if suite.digest == wanted:
+            return _named(suite, record.suite.name)
+        looked.append(f"{place}: its digest is {suite.digest[:12]}")
+    raise InputRefused(
+        f"no suite {record.suite.name!r} with digest {wanted[:12]} ({'; '.join(looked)})",
+        where=f"{where}: $.suite.digest",
+        mend="--suite PATH to that version of the suite, or the run's whole folder with its blobs",
+    )
+
+
+def _named(suite: Suite, recorded: str) -> Suite:
+    """A suite that does not name itself is called after its folder, which its digest does not cover."""
+    toml = suite.folder / "suite.toml"
+    names_itself = toml.is_file() and "name" in tomllib.loads(toml.read_text(encoding="utf-8"))
+    return suite if names_itself else replace(suite, name=recorded)
+
+
+def _places(record: Record, given: Path | None, blobs: Path | None, scratch: Path) -> Iterator[tuple[str, Path | None]]:
+    if given is not None:
+        yield str(given), given if given.is_dir() else None
+        return
+    yield "the record's blobs", _unpacked(record, blobs, scratch)
+    # The name comes from a stranger: only a plain one is joined to a path.
+    if record.suite.name not in {"", ".", ".."} and "/" not in record.suite.name and "\0" not in record.suite.name:
+        for place, base in (("./tasks", Path("tasks")), ("the shipped suites", shipped("tasks"))):
+            folder = base / record.suite.name
+            yield place, folder if folder.is_dir() else None
+
+
+def _unpacked(record: Record, blobs: Path | None, scratch: Path) -> Path | None:
+    archive = record.suite.archive
+    if archive is None or blobs is None:
+        return None
+    blob = blobs / "sha256" / archive.sha256
+    if not blob.is_file():
+        return None
+    if blob.stat().st_size != archive.bytes or sha256_of_file(blob) != archive.sha256:
+        raise InputRefused("the suite's archive is not what its name says", where=str(blob), mend="fetch it again")
+    folder = scratch / "suite"
+    shutil.rmtree(folder, ignore_errors=True)
+    unpack_suite(blob.read_bytes(), folder)
+    return folder

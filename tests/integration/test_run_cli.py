@@ -1,0 +1,268 @@
+"""`appliance run` as a person types it: what it says, what it leaves, and what its status means."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from appliance.records import journal
+from appliance.records.journal import InterruptedLine, TrialLine
+from appliance.records.record import Record
+from tests.trials_bench import left_of, lines
+from tests.trials_suites import write_solver, write_suite
+
+pytestmark = pytest.mark.docker
+_PATIENCE_SECONDS = 60
+T = TypeVar("T")
+FIX = "printf '#!/bin/sh\\nexit 0\\n' > program.sh"
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a suite of two tasks, and homes of its own."""
+    write_suite(tmp_path / "tasks" / "small", ("a", "b"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("APPLIANCE_VERSION", "APPLIANCE_COMMIT", "ZERO_BENCH_VERSION", "ZERO_BENCH_COMMIT"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def appliance(there: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "appliance.cli.main", *words], cwd=there, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_run_is_signed_reported_and_can_be_rendered_again(there: Path) -> None:
+    """The report at the end equals `appliance report` over the folder, byte for byte; what verifies it is said (J24,
+    J25); the estimate comes first (H16).
+    """
+    ran = appliance(there, "run", "--suite", "small", "--solver", "reference,noop", "--out", "r")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.startswith("trials:")
+    again = appliance(there, "report", "r")
+    assert ran.stdout == again.stdout
+    for name in ("reference", "noop"):
+        assert (there / "r" / "records" / f"{name}.sigstore.json").is_file()
+        verified = appliance(there, "verify", f"r/records/{name}.json", "--trust", "local")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "appliance verify r/records/noop.json --trust local" in ran.stderr
+
+
+def test_a_finished_run_resumed_by_its_folder_alone_starts_nothing(there: Path) -> None:
+    """H21."""
+    first = appliance(there, "run", "--suite", "small", "--solver", "noop", "--out", "r", "--no-sign")
+    assert first.returncode == 0, first.stderr
+    before = (there / "r" / "records" / "noop.json").read_bytes()
+    again = appliance(there, "run", "--resume", "r", "--no-sign")
+    assert again.returncode == 0, again.stderr
+    assert "nothing was left to run" in again.stderr
+    assert (there / "r" / "records" / "noop.json").read_bytes() == before
+    other = appliance(there, "run", "--resume", "r", "--suite", "small", "--solver", "noop", "--rollouts", "2")
+    assert other.returncode == 2
+    assert "rollouts: 1, now 2" in other.stderr
+    assert len(other.stderr.splitlines()) == 1
+
+
+def test_a_dry_run_prints_the_plan_and_starts_nothing(there: Path) -> None:
+    """Not a container, not a folder; --json is one document."""
+    ran = appliance(there, "run", "--suite", "small", "--solver", "noop", "--rollouts", "3", "--dry-run", "--json")
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["estimate"]["trials"] == 6
+    assert document["plan"]["plans"][0]["rollouts"] == 3
+    assert not (there / "runs").exists()
+
+
+def test_json_is_exactly_one_document_and_everything_else_goes_to_standard_error(there: Path) -> None:
+    """design 8; the stamps are those of the flags (decisions, Stamps)."""
+    words = ("--version", "1.2", "--commit", "abc", "--no-suite-blob", "--limit-wall-seconds", "30")
+    ran = appliance(there, "run", "--suite", "small", "--solver", "noop", "--no-sign", "--json", "--tasks", "a", *words)
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    record = Record.read(there / document["records"][0]["path"])
+    assert (record.version, record.commit, record.solver.source) == ("1.2", "abc", "flag")
+    assert record.suite.archive is None
+    assert record.plan.limit_overrides == {"wall_seconds": 30.0}
+    assert record.plan.filtered == ("b",)
+    assert document["records"][0]["bundle"] is None
+
+
+def test_one_file_is_written_whole_with_the_run_folder_beside_it(there: Path) -> None:
+    """--out X.json (J24)."""
+    ran = appliance(there, "run", "--suite", "small", "--solver", "noop", "--no-sign", "--out", "deep/x.json")
+    assert ran.returncode == 0, ran.stderr
+    assert (there / "deep" / "x.json").read_bytes() == (there / "deep" / "x" / "records" / "noop.json").read_bytes()
+    assert ran.stdout == appliance(there, "report", "--results", "deep/x.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("--suite", "nosuch", "--solver", "noop"), 2, "small"),
+        (("--suite", "small", "--solver", "nosuch"), 2, "noop, reference"),
+        (("--suite", "small", "--solver", "noop,noop"), 2, "twice"),
+        (("--suite", "small"), 2, "--solver"),
+        (("--solver", "noop"), 2, "--suite"),
+        (("--suite", "small", "--solver", "noop", "--rollouts", "0"), 2, "rollouts"),
+        (("--suite", "small", "--solver", "noop", "--rollouts", "x"), 2, "rollouts"),
+        (("--suite", "small", "--solver", "noop", "--mode", "plan"), 2, "--mode"),
+        (("--suite", "small", "--solver", "noop", "--tasks", "zz"), 2, "--tasks"),
+        (("--suite", "small", "--solver", "noop", "--limit-memory-mib", "1"), 2, "--limit-memory-mib"),
+        (("--suite", "small", "--solver", "noop", "--challenge", "nowhere"), 3, "nowhere"),
+        (("--resume", "nowhere"), 2, "holds no run"),
+        (("--suite", "small", "--solver", "noop", "--energy", "measured"), 6, "NoCounter"),
+        (("--suite", "small", "--solver", "noop", "--limit-disk-mib", "8000000"), 4, "MiB"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words_before_anything_starts(
+    there: Path, words: tuple[str, ...], status: int, says: str
+) -> None:
+    """J04, J26, J34, H16: no traceback, the status of whose move it is, no folder left."""
+    ran = appliance(there, "run", *words)
+    assert ran.returncode == status, ran.stderr
+    assert says in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not (there / "runs").exists() or not list((there / "runs").rglob("journal.jsonl"))
+
+
+def test_errored_trials_end_with_status_five_and_the_record_is_written(there: Path) -> None:
+    """design 7."""
+    write_solver(there / "solvers", "absent", 'model = "none"\nargv = ["no-such-program"]\n')
+    ran = appliance(there, "run", "--suite", "small", "--solver", "absent", "--out", "r", "--no-sign")
+    assert ran.returncode == 5, ran.stderr
+    record = Record.read(there / "r" / "records" / "absent.json")
+    assert [trial.reason for trial in record.trials] == ["start_failed"] * 2
+
+
+def test_a_shell_finds_what_the_solver_left(there: Path) -> None:
+    """Pristine tree and diff in a fresh container, as the solver's user; removed on exit (design 8)."""
+    write_solver(
+        there / "solvers", "tool", f'model = "none"\nargv = ["sh", "-c", {json.dumps(f"{FIX}; echo x > new")}]\n'
+    )
+    ran = appliance(there, "run", "--suite", "small", "--solver", "tool,noop", "--out", "r", "--no-sign")
+    assert ran.returncode == 0, ran.stderr
+    looked = appliance(
+        there, "shell", "--solver", "tool", "r", "b", "sh", "-c", "cat program.sh new; id -u; pwd; exit 3"
+    )
+    assert looked.returncode == 3, looked.stderr
+    assert looked.stdout == "#!/bin/sh\nexit 0\nx\n1000\n/workspace\n"
+    assert "tool on b, pass 0, rollout 0: resolved" in looked.stderr
+    unsaid = appliance(there, "shell", "r", "b", "true")
+    assert unsaid.returncode == 2
+    assert "--solver, one of: noop, tool" in unsaid.stderr
+    nowhere = appliance(there, "shell", "--solver", "tool", "r", "zz", "true")
+    assert nowhere.returncode == 2
+    assert "a, b" in nowhere.stderr
+
+
+@pytest.mark.parametrize(
+    ("numbers", "status"),
+    [
+        ((signal.SIGINT,), 130),
+        ((signal.SIGINT, signal.SIGINT), 130),
+        ((signal.SIGTERM,), 143),
+        ((signal.SIGKILL,), -9),
+    ],
+)
+def test_whatever_stops_a_run_nothing_of_it_stays_and_it_can_be_resumed(
+    there: Path, numbers: tuple[int, ...], status: int
+) -> None:
+    """Containers, volumes, mounts, cgroups and folders are gone; what had finished is kept, and the rest is run by
+    --resume (H12, H13, H22).
+    """
+    solver = f'[ "$(cat /run/appliance/prompt.txt)" = "mend a" ] || until [ -e /tmp/go ]; do sleep 0.2; done; {FIX}'
+    write_solver(there / "solvers", "slow", f'model = "none"\nargv = ["sh", "-c", {json.dumps(solver)}]\n')
+    words = ["run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign"]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "appliance.cli.main", *words],
+        cwd=there,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        run = _until(lambda: _run_with_sleeping_solver(there))
+        for number in numbers:
+            os.kill(started.pid, number)
+            time.sleep(0.05)
+        _, said = started.communicate(timeout=_PATIENCE_SECONDS)
+    finally:
+        started.kill()
+    assert started.returncode == status, said
+    assert "Traceback" not in said
+    _until(lambda: not left_of(run))
+    kept = [line for line in lines(there / "r") if isinstance(line, TrialLine)]
+    assert [(line.trial, line.result.outcome) for line in kept] == [(0, "resolved")]
+    if numbers == (signal.SIGINT,):
+        assert "--resume r" in said
+        cut = [line for line in lines(there / "r") if isinstance(line, InterruptedLine)]
+        assert [line.trial for line in cut] == [1]
+        assert not Record.read(there / "r" / "records" / "slow.json").complete
+    again = appliance(there, *words[:-3], "--resume", "r", "--no-sign", "--limit-wall-seconds", "2")
+    assert again.returncode == 2
+    resumed = subprocess.Popen(
+        [sys.executable, "-m", "appliance.cli.main", "run", "--resume", "r", "--no-sign"],
+        cwd=there,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        container = _until(lambda: _sleeping(run) or ("none" if resumed.poll() is not None else None))
+        assert resumed.poll() is None, resumed.communicate()[1]
+        subprocess.run(["docker", "exec", container, "touch", "/tmp/go"], check=True)
+        _, said = resumed.communicate(timeout=_PATIENCE_SECONDS)
+    finally:
+        resumed.kill()
+    assert resumed.returncode == 0, said
+    record = Record.read(there / "r" / "records" / "slow.json")
+    assert [trial.outcome for trial in record.trials] == ["resolved", "resolved"]
+    assert left_of(run) == []
+
+
+def _run_with_sleeping_solver(there: Path) -> str | None:
+    """The run's id, once its second trial's solver sleeps and its first has ended."""
+    path = there / "r" / "journal.jsonl"
+    if not path.exists() or b'"kind":"trial"' not in path.read_bytes():
+        return None
+    run = journal.decode(path.read_bytes(), str(path)).header.run_id
+    return run if _sleeping(run) else None
+
+
+def _sleeping(run: str) -> str | None:
+    listed = subprocess.run(
+        ["docker", "ps", "-q", "--filter", f"label=org.bench-appliance.run={run}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for container in listed.stdout.split():
+        top = subprocess.run(
+            ["docker", "top", container, "-eo", "pid,args"], capture_output=True, text=True, check=False
+        )
+        if "until [ -e /tmp/go ]" in top.stdout:
+            return container
+    return None
+
+
+def _until(look: Callable[[], T | None]) -> T:
+    """What `look` finds in the end; a test that waits longer has failed."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it never came to be")
