@@ -87,7 +87,7 @@ class ExecSpec:
 
 @dataclass(frozen=True)
 class ExecOutcome:
-    """How an exec ended; `exit` is None where its limit ran out first (it is still running then: kill the container)."""
+    """How an exec ended; `exit` is None where its limit ran out first: it still runs then, so kill the container."""
 
     exit: int | None
     timed_out: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attest import canonical, statement
 from attest.errors import Refused
 from attest.predicate import Claims, Predicate
@@ -26,3 +28,16 @@ def sign_record(trust: TrustMode, record_bytes: bytes, claims: Claims, *, name: 
     # A clock that jumped, an authority that ran out: found here rather than by a stranger.
     verify(record_bytes, bundle, trust.root, trust.identity, trust.issuer)
     return bundle
+
+
+def sign_verdict(trust: TrustMode, verdict_bytes: bytes, predicate: dict[str, Any], *, name: str) -> bytes:
+    """The bundle, JSON, of a reproduction's verdict given as its stored bytes.
+
+    Raises Refused (record) where the bytes are not their own canonical form.
+    """
+    try:
+        canonical.loads_canonical(verdict_bytes)
+    except canonical.NotCanonical as error:
+        raise Refused("record", error.message, where=f"verdict {error.path}") from error
+    signer = {"id": trust.identity, "assurance": trust.assurance}
+    return trust.sign(statement.build(name, verdict_bytes, {**predicate, "verifier": signer}, statement.VERDICT_TYPE))

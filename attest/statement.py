@@ -14,6 +14,8 @@ from attest.errors import Refused
 NAMESPACE: Final = "https://bench-appliance.invalid/"
 """The root of the predicate type; a test holds it equal to the one of the schemas."""
 PREDICATE_TYPE: Final = f"{NAMESPACE}benchmark-result/v1"
+VERDICT_TYPE: Final = f"{NAMESPACE}reproduction-verdict/v1"
+"""Of a statement about verdict.json; its predicate repeats which records were compared and what came of it."""
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_STATEMENT_BYTES: Final = 4 * 1024 * 1024
@@ -29,12 +31,15 @@ class Statement:
     predicate: Json
 
 
-def build(record_name: str, record_bytes: bytes, predicate: dict[str, Any]) -> bytes:
+def build(
+    subject_name: str, subject_bytes: bytes, predicate: dict[str, Any], predicate_type: str = PREDICATE_TYPE
+) -> bytes:
+    """Canonical bytes of a statement about one subject. `verify` takes only those of PREDICATE_TYPE."""
     return canonical.dumps(
         {
             "_type": STATEMENT_TYPE,
-            "subject": [{"name": record_name, "digest": {"sha256": hashlib.sha256(record_bytes).hexdigest()}}],
-            "predicateType": PREDICATE_TYPE,
+            "subject": [{"name": subject_name, "digest": {"sha256": hashlib.sha256(subject_bytes).hexdigest()}}],
+            "predicateType": predicate_type,
             "predicate": predicate,
         }
     )

@@ -8,6 +8,13 @@ import subprocess
 from functools import cache
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines are shared and noisy: how long an example takes says nothing about the code.
+settings.register_profile(
+    "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+)
+settings.load_profile("shared")
 
 _NEEDS = ("docker", "podman", "nix", "root")
 

@@ -105,7 +105,7 @@ def carry_out(ask: Ask) -> int:
     path = folder / "verdict.json"
     write_atomically(path, verdict.canonical())
     if ask.sign:
-        _sign(path)
+        _sign(verdict, path)
     _say(ask, verdict, path)
     if verdict.outcome.verdict == "reproduced":
         return 0
@@ -174,14 +174,26 @@ def _subject(record: Record) -> Subject:
     return Subject(version=record.version, commit=record.commit, source=record.solver.source)
 
 
-def _sign(path: Path) -> None:
-    from appliance.audit.trust import open_or_init_local
-    from appliance.cli.trusting import sign_verdict
+def _sign(verdict: Verdict, path: Path) -> None:
+    """A statement about verdict.json beside it, by this machine's own trust."""
+    from appliance.audit.trust import bundle_path, open_or_init_local, refusals_translated
+    from attest.signing import sign_verdict
 
     signer, made = open_or_init_local()
     if made:
         note(f"made a trust of this machine's own in {signer.folder}")
-    note(f"signed: {sign_verdict(path, signer)}")
+    predicate = {
+        "record": {"sha256": verdict.recorded},
+        "again": {"sha256": verdict.again},
+        "checked": verdict.checked,
+        "comparedTrials": verdict.compared_trials,
+        "recordedTrials": verdict.recorded_trials,
+        **{part: getattr(verdict, part).verdict for part in ("outcome", "energy", "cost")},
+    }
+    with refusals_translated():
+        bundle = sign_verdict(signer, path.read_bytes(), predicate, name=path.name)
+    write_atomically(bundle_path(path), bundle)
+    note(f"signed: {bundle_path(path)}")
 
 
 # ---------------------------------------------------------------------------------------------- what is said

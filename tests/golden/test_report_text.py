@@ -237,7 +237,7 @@ def test_a_trial_and_its_artifacts_are_shown_by_number_and_name(
     assert run(["show", str(path), "--trial", "0", "--artifact", "nothing"]) == 2
     capfdbinary.readouterr()
     blob = folder / "blobs" / "sha256" / build.blob(build.PATCH).sha256
-    blob.write_bytes(b"another")
+    blob.write_bytes(build.PATCH.replace(b"2", b"3"))
     assert run(["show", str(path), "--trial", "0", "--artifact", "diff"]) == 7
     assert capfdbinary.readouterr().out == b""
     blob.unlink()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.digests import sha256_hex
 from appliance.records.record import Record
 from tests.trials_suites import write_solver, write_suite
 
@@ -90,6 +91,25 @@ def test_a_sample_says_what_share_it_saw(made: Path, tmp_path: Path) -> None:
         _appliance("reproduce", record, "--task", "two", "--json", "--out", "t", cwd=tmp_path, home=tmp_path).stdout
     )
     assert (task["comparedTrials"], task["outcome"]["verdict"]) == (2, "reproduced")
+
+
+def test_a_signed_verdict_is_a_statement_about_its_bytes(made: Path, tmp_path: Path) -> None:
+    """`--sign` leaves a bundle that sigstore's own verifier takes, over a statement naming both records (R5)."""
+    record = str(made / "r/records/reference.json")
+    words = ("reproduce", record, "--trials", "1", "--sign", "--out", "again")
+    _appliance(*words, cwd=tmp_path, home=tmp_path)
+    from sigstore.models import Bundle, TrustedRoot
+    from sigstore.verify import Verifier, policy
+
+    root = next((tmp_path / "share").rglob("trusted_root.json"))
+    bundle = Bundle.from_json((tmp_path / "again/verdict.sigstore.json").read_bytes())
+    _, payload = Verifier(trusted_root=TrustedRoot.from_file(str(root))).verify_dsse(bundle, policy.UnsafeNoOp())
+    statement = json.loads(payload)
+    verdict = (tmp_path / "again/verdict.json").read_bytes()
+    assert statement["subject"][0]["digest"] == {"sha256": sha256_hex(verdict)}
+    assert statement["predicateType"].endswith("reproduction-verdict/v1")
+    assert statement["predicate"]["record"]["sha256"] == sha256_hex(Path(record).read_bytes())
+    assert statement["predicate"]["outcome"] == "reproduced"
 
 
 def test_a_claim_that_does_not_hold_ends_with_status_eight(made: Path, tmp_path: Path) -> None:
