@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= runs/bench
 
-.PHONY: bench test check lint lock benchmark engine images clean
+.PHONY: bench test check lint lock benchmark fuzz engine images clean
 
 bench: $(VENV)/.ready engine images
 	BIN=$(BIN) OUT=$(OUT) scripts/bench
@@ -22,6 +22,10 @@ check lint: $(VENV)/.ready
 
 benchmark: $(VENV)/.ready engine images
 	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks.attest_figures
+
+fuzz: $(VENV)/.ready
+	$(BIN)/python -m pytest -m slow tests/integration/test_attest_flips.py tests/property
 
 engine:
 	@scripts/engine

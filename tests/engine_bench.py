@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from appliance.engine.docker import DockerEngine, connect
+from appliance.engine.docker import DockerEngine
 from appliance.engine.mounting import mounts_under, unmount
 from appliance.images.catalog import Catalog
 from appliance.images.library import ImageLibrary
@@ -92,10 +92,16 @@ def podman_service(folder: Path) -> Iterator[str]:
     finally:
         service.send_signal(signal.SIGTERM)
         service.wait()
+        _end_monitors(folder)
         for point in mounts_under(folder):
             unmount(point)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def docker_engine() -> DockerEngine:
-    return connect()
+def _end_monitors(folder: Path) -> None:
+    """podman's monitor of an exec stays for five minutes after it."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if words[0].endswith(b"/conmon") and any(word.startswith(os.fsencode(folder)) for word in words):
+                os.kill(int(entry.name), signal.SIGKILL)

@@ -167,7 +167,10 @@ class ImageLibrary:
         if not path.is_file():
             with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
                 exported = Path(scratch) / "exported.tar"
-                self._engine.export(digest, exported)
+                try:
+                    self._engine.export(digest, exported)
+                except EngineFailed as failure:
+                    raise HostRefused(str(failure), mend="look at the engine's log") from failure
                 image = archives.read_archive(exported)
                 archives.refuse_compressed(image, digest)
                 path = archives.archive_path(image.identity.config)

@@ -51,6 +51,7 @@ def this_machine(plans: tuple[TrialPlan, ...], report: Report) -> Adapters:
         exclusive=lambda: locks.exclusive(lambda: report("another exclusive run is under way: waiting for its end")),
         reaper=reaper,
         reap=lambda run: reap_run(engine, run, where),
+        scratch=lambda run: where.scratch(run) / "trials",
         locked_version=_locked_version,
         binds_tests=os.geteuid() == 0 and not stamp.remote and not stamp.rootless,
     )

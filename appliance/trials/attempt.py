@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from appliance.ports import (
     TRIAL_LABEL,
@@ -69,6 +70,8 @@ class Bench:
     run: str
     host: int
     folder: RunFolder
+    scratch: Path
+    """Absolute: an engine mounts nothing else."""
     labels: Mapping[str, str]
     engine: Engine
     image_ids: Mapping[str, str]
@@ -85,7 +88,9 @@ def attempt(trial: Trial, bench: Bench) -> TrialLine | InterruptedLine:
     """Always a line, whatever happened; only a bug in making the line itself escapes."""
     seen = Seen(started_at=now())
     interrupted = False
+    marker = bench.folder.in_flight / trial.name
     try:
+        marker.touch()
         verdict = _phases(trial, bench, seen)
     except Interrupted:
         interrupted = True
@@ -97,7 +102,7 @@ def attempt(trial: Trial, bench: Bench) -> TrialLine | InterruptedLine:
         reason: Reason = "grader_error" if seen.grading and isinstance(error, EngineFailed) else "engine_error"
         verdict = Verdict("excluded", reason, f"{type(error).__name__}: {error}")
     finally:
-        shutil.rmtree(bench.folder.scratch / trial.name, ignore_errors=True)
+        shutil.rmtree(bench.scratch / trial.name, ignore_errors=True)
     if interrupted:
         verdict = Verdict("cancelled", "interrupted", "the run was stopped")
     result = result_of(trial.key, trial.planned, bench.host, seen, verdict)
@@ -208,7 +213,7 @@ class _Window:
 
 
 def _call(trial: Trial, bench: Bench) -> SolveCall:
-    scratch = bench.folder.scratch / trial.name
+    scratch = bench.scratch / trial.name
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     call = trial.solver.call(trial.planned, trial.task.folder, scratch)

@@ -33,9 +33,9 @@ class RunFolder:
         return self.root / "blobs"
 
     @property
-    def scratch(self) -> Path:
-        """Of trials in flight; gone when the run ends. Absolute: an engine mounts nothing else."""
-        return self.root.absolute() / ".scratch"
+    def in_flight(self) -> Path:
+        """An empty file a trial that is under way; what is there when nothing runs was cut off."""
+        return self.root / ".in-flight"
 
     def record(self, solver: str) -> Path:
         return self.root / "records" / f"{solver}.json"

@@ -30,6 +30,8 @@ class Adapters:
     """`(run, lock)`: what kills and removes everything of the run once this program is gone, however it went."""
     reap: Callable[[str], object]
     """Removes what is left of a run, now."""
+    scratch: Callable[[str], Path]
+    """A folder of this run's own, absolute, that goes with its leavings."""
     locked_version: Callable[[str, str], str | None]
     """`(image, program)`: its version in the image's lock; None where it has none."""
     binds_tests: bool

@@ -75,7 +75,7 @@ def run_plans(
             stack.enter_context(adapters.exclusive())
         stack.enter_context(adapters.reaper(session.run, lock))
         stack.callback(adapters.reap, session.run)
-        stack.callback(shutil.rmtree, folder.scratch, ignore_errors=True)
+        stack.callback(shutil.rmtree, folder.in_flight, ignore_errors=True)
         stack.callback(adapters.meter.close_run, session.run)
         if before is not None:
             # Until it held the lock, another process may have gone on with the run.
@@ -202,10 +202,11 @@ class _Session:
         number = hosts.index(host) if host in hosts else len(hosts)
         if self._before is not None:
             for trial in self.todo():
-                if (self._folder.scratch / trial.name).is_dir():
+                if (self._folder.in_flight / trial.name).exists():
                     # Its harness was killed outright: that it was in flight is all that is left of it.
                     writer.append(cut_off(trial, number))
-        shutil.rmtree(self._folder.scratch, ignore_errors=True)
+        shutil.rmtree(self._folder.in_flight, ignore_errors=True)
+        self._folder.in_flight.mkdir()
         return number
 
     def _bench(
@@ -217,12 +218,13 @@ class _Session:
         writer: JournalWriter,
     ) -> Bench:
         engine = stop.watch(self._adapters.engine)
+        scratch = self._adapters.scratch(self.run)
         grader = Grader(
             engine,
             Roomier(self._adapters.workspaces),
             labels,
             lambda: self._adapters.meter.harness_cgroup(self.run),
-            self._folder.scratch / "grading",
+            scratch / "grading",
             bind_tests=self._adapters.binds_tests,
         )
 
@@ -238,6 +240,7 @@ class _Session:
             run=self.run,
             host=host,
             folder=self._folder,
+            scratch=scratch,
             labels=labels,
             engine=engine,
             image_ids=image_ids,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.cgroups import hierarchies, remove_run_cgroups
 from appliance.engine.docker import DockerEngine, connect
 from appliance.engine.workspaces import HostWorkspaces
 from appliance.images.catalog import Catalog
@@ -114,9 +115,12 @@ def test_limits_read_back_are_those_asked(engine: DockerEngine) -> None:
 def test_a_container_lives_in_the_cgroup_that_was_named(engine: DockerEngine) -> None:
     """So that the trial's own parent counts its CPU time (I19)."""
     run = new_run()
-    with container(engine, cgroup_parent=f"/bench-appliance/{run}/00000/solver", run=run) as made:
-        pid = engine.client.inspect_container(made)["State"]["Pid"]
-        assert f"/bench-appliance/{run}/00000/solver/" in Path(f"/proc/{pid}/cgroup").read_text()
+    try:
+        with container(engine, cgroup_parent=f"/bench-appliance/{run}/00000/solver", run=run) as made:
+            pid = engine.client.inspect_container(made)["State"]["Pid"]
+            assert f"/bench-appliance/{run}/00000/solver/" in Path(f"/proc/{pid}/cgroup").read_text()
+    finally:
+        assert remove_run_cgroups(hierarchies(), run, 5.0) == ()
 
 
 def test_a_program_gives_its_status_and_both_streams(engine: DockerEngine) -> None:

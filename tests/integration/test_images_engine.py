@@ -172,7 +172,7 @@ def _checkout(root: Path, umask: int, clock: int) -> Path:
     (root / "deep/er/run").chmod(0o777 & ~umask)
     (root / "a.txt").chmod(0o666 & ~umask)
     (root / "link").symlink_to("deep/er/run")
-    for path in root.rglob("*"):
+    for path in (*root.rglob("*"), root):
         os.utime(path, (clock, clock), follow_symlinks=False)
     return root
 

@@ -104,12 +104,13 @@ def test_a_trial_in_flight_when_its_harness_was_killed_is_kept_as_interrupted(tm
     folder = RunFolder(tmp_path / "run")
     content = folder.journal.read_bytes()
     folder.journal.write_bytes(b"".join(content.splitlines(keepends=True)[:-1]))
-    (folder.scratch / "00001" / "appliance").mkdir(parents=True)
+    folder.in_flight.mkdir()
+    (folder.in_flight / "00001").touch()
     again = run_suite(tmp_path / "run", suite, find_solver("noop"), run_options={"resume": True})
     cut = [line for line in lines(tmp_path / "run") if isinstance(line, InterruptedLine)]
     assert [(line.trial, line.result.reason) for line in cut] == [(1, "interrupted")]
     assert [one.outcome for one in records(again)[0].trials] == ["unresolved", "unresolved"]
-    assert not folder.scratch.exists()
+    assert not folder.in_flight.exists()
 
 
 def test_only_what_errored_is_retried(tmp_path: Path) -> None:
