@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import shutil
 import tempfile
 import threading
@@ -27,12 +25,12 @@ from appliance.ports import (
 )
 from appliance.records.plan import PlannedTask
 from appliance.records.trial import Baseline, Grade
-from appliance.records.words import Outcome, Reason, TestStatus
-from appliance.tasks.model import OracleSpec, Task
+from appliance.records.words import Outcome, Reason
+from appliance.tasks.model import Task
 from appliance.trials.grading import container as inside
-from appliance.trials.grading import report
 from appliance.trials.grading.patch import patch_of
 from appliance.trials.grading.restored import Sifted, sift
+from appliance.trials.grading.seen import Seen, cut_off, frame_of, open_report, seen_in, statuses_of, words_of
 from appliance.trials.grading.tests_tree import TestsTree, copy_tests
 from appliance.trials.grading.tree import Node, after, file_changes, pristine_nodes, shown
 from appliance.trials.grading.verdict import OracleRun, baseline_verdict, verdict
@@ -72,20 +70,6 @@ class Graded:
     report: bytes | None
     unrouted: int | None
     """Packets that found no route: the tests reached for a network (row H10). None: not readable."""
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What came out of the container."""
-
-    exit: int | None
-    timed_out: bool
-    start_error: str | None
-    stdout: Captured
-    stderr: Captured
-    report: bytes | None
-    tests_digest: str | None
-    unrouted: int | None
 
 
 class Grader:
@@ -240,7 +224,7 @@ class Grader:
     def _unpack(self, ready: ReadyGrader) -> None:
         said = self._engine.execute(ready.container, inside.unpack_exec(ready.tests.tar()))
         if said.exit != 0:
-            raise EngineFailed(f"the tests could not be put into the grader's container: {_words(said)}")
+            raise EngineFailed(f"the tests could not be put into the grader's container: {words_of(said)}")
 
     def _sift(self, ready: ReadyGrader, pristine: Mapping[bytes, Node], changes: Changes) -> Sifted:
         spec = ready.planned.spec
@@ -258,7 +242,7 @@ class Grader:
         if ready.image not in self._modules:
             said = self._engine.execute(ready.container, inside.MODULES)
             if said.exit not in (0, 126, 127) and said.start_error is None:
-                raise EngineFailed(f"the modules of the image could not be listed: {_words(said)}")
+                raise EngineFailed(f"the modules of the image could not be listed: {words_of(said)}")
             names = said.stdout.kept.decode("utf-8", "replace").split() if said.exit == 0 else []
             self._modules[ready.image] = frozenset(names)
         return self._modules[ready.image]
@@ -269,15 +253,15 @@ class Grader:
         said = self._engine.execute(ready.container, inside.git_apply_exec(patch))
         if said.exit in (0, 126, 127) or said.start_error is not None:
             return None
-        return _words(said)
+        return words_of(said)
 
-    def _oracle(self, ready: ReadyGrader, sifted: Sifted) -> tuple[_Seen, OracleRun]:
+    def _oracle(self, ready: ReadyGrader, sifted: Sifted) -> tuple[Seen, OracleRun]:
         judged = ready.planned.spec.oracle.isolation == "user"
         entries = sifted.allowed if judged else (*sifted.allowed, *ready.tests.entries())
         if entries:
             ready.workspace.lay(ready.container, entries)
         seen = self._judged(ready) if judged else self._open(ready)
-        statuses, problem = _statuses(ready.planned.spec.oracle, seen, ready.tests.paths)
+        statuses, problem = statuses_of(ready.planned.spec.oracle, seen, ready.tests.paths)
         run = OracleRun(
             exit=seen.exit,
             timed_out=seen.timed_out,
@@ -291,24 +275,24 @@ class Grader:
 
     # ------------------------------------------------------------------------------------------ isolation: user
 
-    def _judged(self, ready: ReadyGrader) -> _Seen:
+    def _judged(self, ready: ReadyGrader) -> Seen:
         said = self._engine.execute(ready.container, inside.judge_exec(ready.planned))
-        frame = _frame(said)
+        frame = frame_of(said)
         if frame is None:
             if said.start_error is not None:
-                return _cut_off(said.start_error, said)
-            return _cut_off(f"the judge was cut off (exit {said.exit})", said)
+                return cut_off(said.start_error, said)
+            return cut_off(f"the judge was cut off (exit {said.exit})", said)
         if frame.get("subjectMissing"):
             raise EngineFailed(f"the subject's server did not start: {ready.subject and ready.subject.trouble}")
         if not frame["alone"]:
             frame = self._collected(ready, frame)
-        return _seen(frame)
+        return seen_in(frame)
 
     def _collected(self, ready: ReadyGrader, frame: dict[str, Any]) -> dict[str, Any]:
         """Processes of the solution outlived the judge: end them from outside, and read again."""
         try:
             self._engine.execute(ready.container, inside.END_SUBJECT)
-            again = _frame(self._engine.execute(ready.container, inside.judge_exec(ready.planned, collect=True)))
+            again = frame_of(self._engine.execute(ready.container, inside.judge_exec(ready.planned, collect=True)))
         except EngineFailed:
             again = None  # a solution that leaves no room for one more process has prevented its verdict
         if again is None or not again["alone"]:
@@ -317,7 +301,7 @@ class Grader:
 
     # ------------------------------------------------------------------------------------------ isolation: none
 
-    def _open(self, ready: ReadyGrader) -> _Seen:
+    def _open(self, ready: ReadyGrader) -> Seen:
         """Forgeable by nature: tests and solution are one user's. What can be kept out without isolation is."""
         said = self._engine.execute(ready.container, inside.open_test_exec(ready.planned))
         mark = uuid.uuid4().hex
@@ -325,12 +309,12 @@ class Grader:
         unrouted: int | None = None
         try:
             collected = self._engine.execute(ready.container, inside.open_collect_exec(ready.planned, mark))
-            content, unrouted = _open_report(collected.stdout, mark.encode())
+            content, unrouted = open_report(collected.stdout, mark.encode())
         except EngineFailed:
             pass  # as above: no report is no verdict
         self._engine.remove(ready.container)
         digest = _digest_after(ready)
-        return _Seen(said.exit, said.timed_out, said.start_error, said.stdout, said.stderr, content, digest, unrouted)
+        return Seen(said.exit, said.timed_out, said.start_error, said.stdout, said.stderr, content, digest, unrouted)
 
 
 def baseline_digest(planned: PlannedTask) -> str:
@@ -350,92 +334,12 @@ class _Subject:
     def _run(self, engine: Engine, container: str) -> None:
         try:
             said = engine.execute(container, inside.SUBJECT)
-            self.trouble = said.start_error or _words(said)
+            self.trouble = said.start_error or words_of(said)
         except EngineFailed as error:
             self.trouble = str(error)  # also where the container was removed under it: then nobody asks
 
     def join(self) -> None:
         self._thread.join(timeout=30)
-
-
-def _frame(said: ExecOutcome) -> dict[str, Any] | None:
-    """The judge's document; None where it did not come to say it."""
-    if said.exit != 0 or said.stdout.truncated:
-        return None
-    try:
-        frame = json.loads(said.stdout.head + said.stdout.tail)
-    except ValueError:
-        return None
-    return frame if isinstance(frame, dict) else None
-
-
-def _seen(frame: Mapping[str, Any]) -> _Seen:
-    return _Seen(
-        exit=frame.get("exit"),
-        timed_out=frame.get("timedOut", False),
-        start_error=frame.get("startError"),
-        stdout=_stream(frame.get("stdout")),
-        stderr=_stream(frame.get("stderr")),
-        report=None if frame["report"] is None else base64.b64decode(frame["report"]),
-        tests_digest=frame["testsDigest"],
-        unrouted=frame["unrouted"],
-    )
-
-
-def _stream(said: Mapping[str, Any] | None) -> Captured:
-    if said is None:
-        return _SILENCE
-    head, tail = base64.b64decode(said["head"]), base64.b64decode(said["tail"])
-    return Captured(said["bytes"], said["sha256"], head, tail, said["bytes"] > len(head) + len(tail))
-
-
-_SILENCE = Captured(0, sha256_hex(b""), b"", b"", truncated=False)
-
-
-def _cut_off(why: str, said: ExecOutcome) -> _Seen:
-    return _Seen(None, False, why, _SILENCE, said.stderr, None, None, None)
-
-
-def _words(said: ExecOutcome) -> str:
-    text = said.start_error or said.stderr.kept.decode("utf-8", "backslashreplace").strip() or f"exit {said.exit}"
-    return " ".join(text.split())[:400]
-
-
-def _statuses(
-    oracle: OracleSpec, seen: _Seen, files: frozenset[str]
-) -> tuple[Mapping[str, TestStatus] | None, str | None]:
-    """What the report says of each id, or why nothing can be read from it."""
-    try:
-        if oracle.format == "junit":
-            if seen.report is None:
-                return None, f"no report at {oracle.path}"
-            return report.junit(seen.report, files), None
-        if oracle.format == "tap":
-            if seen.stdout.truncated:
-                return None, "more output than is kept"
-            return report.tap(seen.stdout.kept), None
-    except report.Malformed as error:
-        return None, f"malformed report: {error}"
-    return None, None
-
-
-def _open_report(said: Captured, mark: bytes) -> tuple[bytes | None, int | None]:
-    """The report and the packets without a route, from what `open_collect_exec` prints."""
-    whole = said.kept
-    content, found, tables = whole.rpartition(b"\n" + mark + b"\n")
-    if said.truncated or not found:
-        return None, None
-    report_bytes = content.removeprefix(mark + b"\n") if content.startswith(mark + b"\n") else None
-    return report_bytes, _unrouted(tables.decode("ascii", "replace"))
-
-
-def _unrouted(tables: str) -> int | None:
-    rows = [line.split() for line in tables.splitlines()]
-    v4 = [row for row in rows if row and row[0] == "Ip:"]
-    if len(v4) != 2:
-        return None
-    total = int(dict(zip(*v4, strict=False)).get("OutNoRoutes", 0))
-    return total + sum(int(row[1]) for row in rows if row and row[0] == "Ip6OutNoRoutes")
 
 
 def _digest_after(ready: ReadyGrader) -> str:
