@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 from pydantic import StringConstraints
 
@@ -13,6 +14,13 @@ Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """64 hex digits, as our own files write it."""
 
+REFERENCE: Final = re.compile(
+    r"(?=[^/]*[.:]|localhost/)[a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?"
+    r"(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+@sha256:[0-9a-f]{64}"
+)
+"""`HOST[:PORT]/REPOSITORY@sha256:...`: an image of a registry by its manifest. Without a host it would be one of an
+engine's choosing; with a tag it could mean two things."""
+
 
 class Pin(Wire):
     """Looked up by `config`, then `manifest`; found images must agree on `diff_ids`. Tags are never trusted."""
@@ -20,6 +28,7 @@ class Pin(Wire):
     config: Annotated[Digest, EXACT]
     """Digest of the image's configuration: its id on overlay2 stores and podman."""
     manifest: Annotated[Digest, EXACT]
-    """Digest of the OCI manifest over uncompressed layers: its id on containerd stores and in a registry."""
+    """Digest of the OCI manifest over uncompressed layers: its id on containerd stores. Of an image that a registry
+    gave, the digest that it was asked for by."""
     diff_ids: Annotated[tuple[Digest, ...], EXACT]
     """Digests of the uncompressed layers, lowest first: what every store reports."""

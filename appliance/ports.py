@@ -304,15 +304,21 @@ class Images(Protocol):
     """Pins to images present in the engine (row I6)."""
 
     def pin(self, name: str) -> tuple[Pin, bool]:
-        """The pin of images/<name>, or of an engine image given by digest; and whether a lock of ours rebuilds it."""
+        """The pin of images/<name>, of an engine's image given by digest, or of a registry's given by reference
+        (pulled where nothing here knows it yet); and whether a lock of ours rebuilds it.
+        """
         ...
 
     def composed(self, task_image: str, solver_image: str | None) -> Pin:
         """Task image + solver layers, composed by I10's method; equal to the task's pin where there are none."""
         ...
 
-    def ensure(self, pins: Iterable[Pin]) -> Mapping[str, str]:
-        """Config digest -> engine id, loading or building what lacks. Raises HostRefused listing what cannot be had."""
+    def ensure(self, pins: Iterable[Pin], planned: Iterable[PlannedTask] = ()) -> Mapping[str, str]:
+        """Config digest -> engine id, loading, building or pulling by digest what lacks: before the first trial only.
+
+        `planned`: whose pins they are; it says what they are composed of and which registry has them. Raises
+        HostRefused listing what cannot be had.
+        """
         ...
 
 

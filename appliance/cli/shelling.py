@@ -64,7 +64,7 @@ def enter(record: Record, result: TrialResult, suite: Suite, blobs: Path, comman
         stack.callback(adapters.meter.close_run, run)
         labels = {RUN_LABEL: run, LOCK_LABEL: str(lock)}
         pin = planned.images.composed
-        image = adapters.images.ensure((pin,))[pin.config]
+        image = adapters.images.ensure((pin,), (planned,))[pin.config]
         workspace = adapters.workspaces.open(suite.task(planned.spec.name).before, planned.spec.limits.disk_mib, labels)
         stack.callback(workspace.close)
         container = adapters.engine.create(

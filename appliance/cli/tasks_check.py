@@ -92,7 +92,7 @@ def _checked(suite: Suite, runs: int, glob: str | None, jobs: int) -> Checks:
             scratch,
             bind_tests=adapters.binds_tests,
         )
-        image_ids = adapters.images.ensure([planned.images.task for planned in plan.tasks])
+        image_ids = adapters.images.ensure([planned.images.task for planned in plan.tasks], plan.tasks)
         try:
             return check_tasks(
                 suite,

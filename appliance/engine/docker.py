@@ -25,8 +25,17 @@ from appliance.engine.execution import ExecState, Execution
 from appliance.engine.hardening import CPU_PERIOD_US, MIB, container_body, environment_list
 from appliance.engine.hijack import Wire, start_exec
 from appliance.errors import HostRefused
-from appliance.pins import Pin
-from appliance.ports import ContainerSpec, EngineFailed, Evidence, ExecOutcome, ExecSpec, InForce
+from appliance.pins import REFERENCE, Pin
+from appliance.ports import (
+    RUN_LABEL,
+    TRIAL_LABEL,
+    ContainerSpec,
+    EngineFailed,
+    Evidence,
+    ExecOutcome,
+    ExecSpec,
+    InForce,
+)
 from appliance.records.record import EngineStamp
 from appliance.tasks.model import Limits, Network
 
@@ -89,8 +98,20 @@ class DockerEngine:
                 out.writelines(self.client.get_image(image))
         except EngineFailed as error:
             if isinstance(error.__cause__, docker.errors.ImageNotFound):
-                raise HostRefused(f"the engine has no image {image}", mend="pull or load it first") from error
+                raise HostRefused(
+                    f"the engine has no image {image}", mend="pull or load it first", reason="no_image"
+                ) from error
             raise
+
+    def pull(self, reference: str) -> None:
+        """`HOST/REPOSITORY@sha256:...`, never a tag. No method of `ports.Engine`: whoever runs trials cannot pull."""
+        if not REFERENCE.fullmatch(reference):
+            raise ValueError(f"{reference} names no digest")
+        repository, _, digest = reference.partition("@")
+        with translated(f"pull {reference}"):
+            for line in self.client.pull(repository, tag=digest, stream=True, decode=True):
+                if "error" in line:
+                    raise EngineFailed(f"the engine could not pull {reference}: {line['error']}")
 
     # ------------------------------------------------------------------------------------------ a container's life
 
@@ -171,6 +192,17 @@ class DockerEngine:
     def evidence(self, container: str) -> Evidence:
         places = self._places_of(container)
         return Evidence(None, None, None) if places is None else cgroups.read_evidence(places)
+
+    def cpu_ns(self, run: str, trial: str) -> int | None:
+        """CPU time so far of a trial's container, by the engine's one-shot statistics; None where there is none."""
+        with translated("read a container's statistics"):
+            labels = [f"{RUN_LABEL}={run}", f"{TRIAL_LABEL}={trial}"]
+            found = self.client.containers(filters={"label": labels})
+            if len(found) != 1:
+                return None
+            said = self.client.stats(str(found[0]["Id"]), stream=False, one_shot=True)
+        used = said.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage")
+        return int(used) if used else None
 
     def processes(self, container: str) -> int:
         try:

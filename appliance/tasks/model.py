@@ -54,7 +54,7 @@ class TaskSpec(Wire):
     test_files: Annotated[tuple[str, ...], EXACT]
     """Relative POSIX paths."""
     image: Annotated[str, EXACT]
-    """A name in images/, or a pin's config digest."""
+    """A name in images/, a pin's config digest, or `HOST/REPOSITORY@sha256:...` in a registry."""
     network: Annotated[Network, EXACT]
     protected: Annotated[tuple[str, ...], EXACT]
     allow: Annotated[tuple[str, ...], EXACT]

@@ -35,7 +35,7 @@ SUITE_KEYS: Final = ("name", "version", "license", "timeout_resolves", "weight")
 
 _WEEK_SECONDS: Final = 7 * 24 * 3600
 _MOST_MIB: Final = 16 * 1024 * 1024
-_IMAGE = re.compile(r"sha256:[0-9a-f]{64}|[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?")
+_IMAGE = re.compile(rf"sha256:[0-9a-f]{{64}}|[a-z0-9](?:[a-z0-9._-]{{0,126}}[a-z0-9])?|{REFERENCE.pattern}")
 
 
 def read_suite(folder: Path) -> Suite:
@@ -151,7 +151,8 @@ def _nonempty(table: Table, key: str, default: str) -> str:
 def _image(table: Table) -> str:
     image = table.text("image", "base")
     if not _IMAGE.fullmatch(image):
-        raise table.refusal("image", f"{short(image)} is neither a name in images/ nor sha256: and 64 hex digits")
+        forms = "a name in images/, sha256: and 64 hex digits, or HOST/REPOSITORY@sha256:... (a tag could move)"
+        raise table.refusal("image", f"{short(image)} is none of {forms}")
     return image
 
 

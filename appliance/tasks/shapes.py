@@ -49,7 +49,7 @@ class TaskToml(_Toml):
     test_files: tuple[str, ...]
     """Looked up in tests/, which the solver never sees, then in before/."""
     image: str = "base"
-    """A name in images/, or a pin."""
+    """A name in images/, an image's digest, or `HOST/REPOSITORY@sha256:...` in a registry."""
     network: Network = "none"
     protected: tuple[str, ...] = ()
     """Globs besides test_files that are never taken from the solver."""

@@ -39,13 +39,16 @@ def this_machine(plans: tuple[TrialPlan, ...], report: Report) -> Adapters:
     stamp = engine.stamp()
     cgroups = HostCgroups(
         driver="systemd" if stamp.cgroup_driver == "systemd" else "cgroupfs",
-        reachable=not stamp.rootless and not stamp.remote and os.geteuid() == 0,
+        reachable=not stamp.rootless and not stamp.remote,
     )
+    meter = LocalMeter(plans[0].energy, cgroups, lambda run, trial, _role: engine.cpu_ns(run, f"{trial:05d}"))
+    if meter.leaves_cgroups:
+        report("the engine makes cgroups that only root can remove: sudo appliance gc, after the run")
     return Adapters(
         engine=engine,
         workspaces=HostWorkspaces(engine),
         images=ImageLibrary(engine, report=report),
-        meter=LocalMeter(plans[0].energy, cgroups),
+        meter=meter,
         host=LocalHost(dirty=harness_stamp().dirty),
         locks=locks,
         exclusive=lambda: locks.exclusive(lambda: report("another exclusive run is under way: waiting for its end")),
@@ -88,6 +91,10 @@ class _NoEngine:
         del image, archive
         raise self._refusal
 
+    def pull(self, reference: str) -> None:
+        del reference
+        raise self._refusal
+
 
 def _locked_version(image: str, program: str) -> str | None:
     """Of the package of that name in the image's lock; of a Debian one, without epoch and revision."""
@@ -96,7 +103,7 @@ def _locked_version(image: str, program: str) -> str | None:
     entry = next((entry for entry in Catalog.default().lock(image).entries if entry.name == program), None)
     if entry is None:
         return None
-    return entry.version.partition(":")[2].rpartition("-")[0] if entry.kind == "deb" else entry.version
+    return upstream_version(entry.version) if entry.kind == "deb" else entry.version
 
 
 def writable_places() -> tuple[Path, ...]:

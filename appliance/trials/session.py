@@ -81,7 +81,7 @@ def run_plans(
             # Until it held the lock, another process may have gone on with the run.
             session = session.again(resume_folder(folder, plans, harness_stamp()))
             todo = session.todo()
-        image_ids = adapters.images.ensure(_pins(todo))
+        image_ids = adapters.images.ensure(_pins(todo), [trial.planned for trial in todo])
         host = adapters.host.stamp(adapters.engine.stamp(), fitness)
         labels = {RUN_LABEL: session.run, LOCK_LABEL: str(lock)}
         session.ask_versions(todo, labels, image_ids)

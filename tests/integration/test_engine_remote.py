@@ -14,6 +14,8 @@ from appliance.engine.docker import DockerEngine, connect
 from appliance.engine.workspaces import HostWorkspaces
 from appliance.ports import RUN_LABEL, Evidence, TreeEntry
 from tests.engine_bench import LIMITS, container, execute, new_run
+from tests.trials_bench import records, run_suite
+from tests.trials_suites import command, small_suite
 
 pytestmark = pytest.mark.docker
 
@@ -79,3 +81,22 @@ def test_a_limit_ends_an_exec_on_a_remote_engine_too(remote: DockerEngine) -> No
         assert (outcome.exit, outcome.timed_out, outcome.stdout.kept) == (None, True, b"early\n")
         remote.remove(made)
         assert remote.processes(made) == 0
+
+
+def test_a_run_on_a_remote_engine_states_cpu_time_from_one_shot_statistics(
+    remote: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cgroup of that engine is ours to read: CPU time comes from statistics around the exec, and says so (I19)."""
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{remote.address.port}")
+    burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; times > times"
+    solver = command(tmp_path, "burner", burn)
+    ended = run_suite(tmp_path / "run", small_suite(tmp_path / "suite"), solver)
+    (trial,) = records(ended)[0].trials
+    assert trial.outcome == "unresolved"
+    assert trial.cpu_source == "stats_one_shot"
+    used = trial.cpu_seconds["solver"]
+    assert used is not None
+    assert trial.wall_seconds is not None
+    assert 0 < used <= trial.wall_seconds * 1.5
+    assert "times" in trial.harvest.changed if trial.harvest else False
+    assert remote.cpu_ns(ended.run, "00000") is None

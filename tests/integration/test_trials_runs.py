@@ -143,7 +143,7 @@ def test_a_failure_of_the_engine_is_never_a_score(tmp_path: Path) -> None:
 
         composed = pin
 
-        def ensure(self, pins: object) -> dict[str, str]:
+        def ensure(self, pins: object, planned: object) -> dict[str, str]:
             return {planned.images.task.config: "sha256:" + "0" * 64 for planned in plans[0].tasks}
 
     adapters = replace(this_machine(plans, lambda _words: None), images=Images())  # type: ignore[arg-type]
