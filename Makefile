@@ -12,7 +12,7 @@ bench: $(VENV)/.ready engine images
 	BIN=$(BIN) OUT=$(OUT) scripts/bench
 
 test: $(VENV)/.ready engine images check
-	$(BIN)/python -m pytest $(if $(CI),--require=docker --require=root) $(TESTS)
+	$(BIN)/python -m pytest -m 'not fuzz' $(REQUIRE) $(TESTS)
 
 check lint: $(VENV)/.ready
 	$(BIN)/ruff check appliance attest tests
@@ -25,7 +25,7 @@ benchmark: $(VENV)/.ready engine images
 	$(BIN)/python -m tests.benchmarks.attest_figures
 
 fuzz: $(VENV)/.ready
-	$(BIN)/python -m pytest -m slow tests/integration/test_attest_flips.py tests/property
+	$(BIN)/python -m pytest -m fuzz tests
 
 engine:
 	@scripts/engine

@@ -101,14 +101,19 @@ def _application(chosen: str | None) -> typer.Typer:
     return app
 
 
-def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
-) -> None:
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         from importlib.metadata import version as installed
 
         output.line(f"appliance {installed('bench-appliance')}")
         raise typer.Exit
+
+
+def _root(
+    _version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+    ),
+) -> None: ...
 
 
 def _not_loaded() -> None:

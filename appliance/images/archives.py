@@ -44,15 +44,23 @@ def write_whole(path: Path, image: Image, reference: str, omit: Iterable[str] = 
 
 
 def cached(pin: Pin) -> Image | None:
-    """The image of this pin where the cache holds it; one that another pin hides under its name is left alone."""
+    """The image of a lock's pin where the cache holds it; one that another pin hides under its name is left alone."""
+    image = held(pin)
+    return image if image and pin_of(image.identity) == pin else None
+
+
+def held(pin: Pin) -> Image | None:
+    """As `cached`, of images of any origin: one that a registry gave is pinned by the manifest that it has there.
+
+    The configuration names the layers, so its digest is enough to know content by.
+    """
     path = archive_path(pin.config)
-    if not path.is_file():
-        return None
     try:
-        image = read_archive(path)
+        image = read_archive(path) if path.is_file() else None
     except InputRefused:
         return None
-    return image if pin_of(image.identity) == pin else None
+    same = image is not None and (image.identity.config, image.identity.diff_ids) == (pin.config, pin.diff_ids)
+    return image if same else None
 
 
 def read_archive(path: Path) -> Image:

@@ -13,6 +13,7 @@ from appliance.images.builder import recipe as builder
 from appliance.images.builder.oci import Image, reference
 from appliance.images.catalog import Catalog
 from appliance.images.lock import LOCK, ImageLock, LockedSuite, pin_of
+from appliance.images.room import writing_to
 from appliance.images.store import Report
 from appliance.pins import Pin
 
@@ -51,6 +52,7 @@ def check_pin(catalog: Catalog, name: str, lock: ImageLock, pin: Pin) -> None:
     )
 
 
+@writing_to()
 def make(
     recipe: builder.Recipe, suites: tuple[LockedSuite, ...], folders: tuple[Path, ...], report: Report
 ) -> tuple[Pin, Path]:

@@ -12,21 +12,24 @@ from typing import Protocol
 from appliance import bundle
 from appliance.errors import HostRefused, InputRefused, Refusal, UsageRefused
 from appliance.files import write_atomically
-from appliance.images import archives
+from appliance.images import archives, registry
 from appliance.images.build import build
 from appliance.images.builder.oci import Image, reference
 from appliance.images.catalog import Catalog
 from appliance.images.compose import compose, with_tree
 from appliance.images.lock import pin_of
+from appliance.images.registry import Reference
+from appliance.images.room import writing_to
 from appliance.images.store import Report
 from appliance.pins import Pin
 from appliance.ports import EngineFailed
+from appliance.records.plan import PlannedTask
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class ImageStore(Protocol):
-    """What of an engine the library needs; `ports.Engine` keeps it."""
+    """What of an engine the library needs: of `ports.Engine`, and a pull, which is nobody else's to call."""
 
     def resolve(self, pin: Pin) -> str | None: ...
 
@@ -34,23 +37,30 @@ class ImageStore(Protocol):
 
     def export(self, image: str, archive: Path) -> None: ...
 
+    def pull(self, reference: str) -> None: ...
+
 
 def _silent(_: str) -> None:
     """Nobody is told."""
 
 
 class ImageLibrary:
-    """Images by name or digest, present in an engine in row I6's order: there already, cached, rebuilt, refused."""
+    """Images by name, digest or reference, had in row I6's order: in the engine, cached, rebuilt, pulled, refused."""
 
     def __init__(self, engine: ImageStore, catalog: Catalog | None = None, report: Report = _silent):
         self._engine = engine
         self._catalog = catalog or Catalog.default()
         self._report = report
+        self._references: dict[str, Reference] = {}
+        """By manifest digest."""
 
     def pin(self, name: str) -> tuple[Pin, bool]:
         """Raises UsageRefused for an unknown name, InputRefused for a lock that is stale, HostRefused for a digest
-        that neither the cache nor the engine has.
+        that neither the cache nor the engine has, or a reference that cannot be pulled either.
         """
+        reference = registry.parsed(name)
+        if reference:
+            return self._pin_of(reference), False
         if not _DIGEST.fullmatch(name):
             return self._catalog.lock(name).pin, True
         locked = next((pin for pin in self._locked() if name in (pin.config, pin.manifest)), None)
@@ -58,6 +68,7 @@ class ImageLibrary:
             return locked, True
         return pin_of(self._own(name).identity), False
 
+    @writing_to()
     def composed(self, task_image: str, solver_image: str | None) -> Pin:
         if solver_image is None:
             return self.pin(task_image)[0]
@@ -66,10 +77,11 @@ class ImageLibrary:
             raise UsageRefused(f"image {solver_image!r} is a {kind} image", mend='name one of kind = "solver"')
         task, solver = self._image(task_image), self._image(solver_image)
         pin = pin_of(compose(task, solver).identity)
-        parts = {"task": pin_of(task.identity).json_value(), "solver": pin_of(solver.identity).json_value()}
-        write_atomically(_composition(pin), json.dumps(parts, sort_keys=True).encode())
+        parts = self.pin(task_image)[0], self.pin(solver_image)[0]
+        _remember_parts(pin, parts)
         return pin
 
+    @writing_to()
     def with_tree(self, image: str, tree: Path, target: str, *, owner: int = 0) -> Pin:
         """An image and one layer of a host tree (row I10), kept in the cache; `ensure` loads it."""
         with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
@@ -77,8 +89,12 @@ class ImageLibrary:
             archives.keep_archive(made, reference(Path(target).name.lower(), made.identity.config))
         return pin_of(made.identity)
 
-    def ensure(self, pins: Iterable[Pin]) -> Mapping[str, str]:
-        wanted = dict.fromkeys(pins)
+    def ensure(self, pins: Iterable[Pin], planned: Iterable[PlannedTask] = ()) -> Mapping[str, str]:
+        wanted, planned = dict.fromkeys(pins), tuple(planned)
+        self._references |= registry.references_of(planned)
+        for images in (task.images for task in planned):
+            if images.solver:
+                _remember_parts(images.composed, (images.task, images.solver))
         found: dict[str, str] = {}
         missing: list[str] = []
         for pin in wanted:
@@ -98,29 +114,49 @@ class ImageLibrary:
     # ------------------------------------------------------------------------------------------ where images are
 
     def _load(self, pin: Pin) -> str:
-        """Into the engine, from the cache or from the lock. Raises HostRefused where neither gives it."""
+        """Into the engine, from the cache, the lock or a registry. Raises HostRefused where none gives it."""
         parts = _parts(pin)
         if parts:
             return self._load_composed(pin, *parts)
-        image = archives.cached(pin)
-        if image is None:
-            name = self._name_of(pin)
-            if name is None:
-                raise HostRefused("in neither the engine nor the cache, and no lock here builds it")
-            build(self._catalog, name, self._report)
-        self._report(f"loading {pin.config[:19]}")
-        try:
-            self._engine.load(archives.archive_path(pin.config))
-        except EngineFailed as failure:
-            name = self._name_of(pin)
-            if name is None:
-                raise
-            # A damaged archive; the engine checks every layer against the configuration.
-            self._report(f"the cached archive does not load ({failure}); building it again")
+        name, reference = self._name_of(pin), self._references.get(pin.manifest)
+        if archives.held(pin):
+            try:
+                return self._load_archive(pin)
+            except EngineFailed as failure:
+                if name is None and reference is None:
+                    raise
+                # A damaged archive; the engine checks every layer against the configuration.
+                again = f"building {name} again" if name else "pulling it again"
+                self._report(f"the cached archive does not load ({failure}); {again}")
+        if name:
             build(self._catalog, name, self._report, again=True)
-            self._engine.load(archives.archive_path(pin.config))
+            return self._load_archive(pin)
+        if reference:
+            return self._load_pulled(pin, reference)
+        raise HostRefused("in neither the engine nor the cache, and no lock here builds it")
+
+    def _load_archive(self, pin: Pin) -> str:
+        self._report(f"loading {pin.config[:19]}")
+        self._engine.load(archives.archive_path(pin.config))
         return self._loaded(pin)
 
+    def _load_pulled(self, pin: Pin, reference: Reference) -> str:
+        self._pull(reference)
+        found = self._engine.resolve(pin)
+        if found is None:
+            raise HostRefused(f"{reference.text} is another image than the one that was pinned by it")
+        return found
+
+    def _pull(self, reference: Reference) -> None:
+        self._report(f"pulling {reference.text}")
+        try:
+            self._engine.pull(reference.text)
+        except EngineFailed as failure:
+            raise HostRefused(
+                str(failure), mend="see to its registry, or load the image into the engine", reason="not_pulled"
+            ) from failure
+
+    @writing_to()
     def _load_composed(self, pin: Pin, task: Pin, solver: Pin) -> str:
         """Thin where the engine holds the task's layers (it is asked first: one that lacked them said "Loaded" and
         left a broken image), whole where that does not give the image.
@@ -147,16 +183,18 @@ class ImageLibrary:
 
     def _image(self, name: str) -> Image:
         pin, rebuildable = self.pin(name)
-        return self._image_of(pin) if rebuildable else self._own(name)
+        return self._image_of(pin) if rebuildable or registry.parsed(name) else self._own(name)
 
     def _image_of(self, pin: Pin) -> Image:
-        image = archives.cached(pin)
+        image = archives.held(pin)
         if image is None:
             name = self._name_of(pin)
             if name is None:
+                if pin.manifest in self._references:
+                    self.ensure([pin])
                 return self._own(pin.config)
             build(self._catalog, name, self._report)
-            image = archives.cached(pin)
+            image = archives.held(pin)
         if image is None:
             raise HostRefused(f"the archive of {pin.config} has gone from the cache", mend="run it again")
         return image
@@ -164,19 +202,41 @@ class ImageLibrary:
     def _own(self, digest: str) -> Image:
         """A user's own image, by digest from the cache or else out of the engine (row I11)."""
         path = archives.archive_path(digest)
-        if not path.is_file():
-            with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
-                exported = Path(scratch) / "exported.tar"
-                try:
-                    self._engine.export(digest, exported)
-                except EngineFailed as failure:
-                    raise HostRefused(str(failure), mend="look at the engine's log") from failure
-                image = archives.read_archive(exported)
-                archives.refuse_compressed(image, digest)
-                path = archives.archive_path(image.identity.config)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                exported.replace(path)
+        return archives.read_archive(path) if path.is_file() else self._exported(digest)
+
+    @writing_to()
+    def _exported(self, image: str) -> Image:
+        with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
+            exported = Path(scratch) / "exported.tar"
+            try:
+                self._engine.export(image, exported)
+            except EngineFailed as failure:
+                if isinstance(failure.__cause__, OSError) and failure.__cause__.errno:
+                    raise
+                raise HostRefused(str(failure), mend="look at the engine's log") from failure
+            found = archives.read_archive(exported)
+            archives.refuse_compressed(found, image)
+            path = archives.archive_path(found.identity.config)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            exported.replace(path)
         return archives.read_archive(path)
+
+    def _pin_of(self, reference: Reference) -> Pin:
+        """Its configuration and layers are known once the image is here: pulled at the first planning, not again."""
+        self._references[reference.digest] = reference
+        pin = registry.remembered(reference)
+        if pin is None:
+            try:
+                image = self._exported(reference.text)
+            except HostRefused as refusal:
+                if refusal.reason != "no_image":
+                    raise
+                self._pull(reference)
+                image = self._exported(reference.text)
+            pin = pin_of(image.identity).model_copy(update={"manifest": reference.digest})
+            with writing_to():
+                registry.remember(reference, pin)
+        return pin
 
     def _name_of(self, pin: Pin) -> str | None:
         return next((name for name in self._catalog.names() if self._pin_or_none(name) == pin), None)
@@ -194,6 +254,12 @@ class ImageLibrary:
 
 def _composition(pin: Pin) -> Path:
     return bundle.cache_home() / "compositions" / f"{pin.config.removeprefix('sha256:')}.json"
+
+
+def _remember_parts(pin: Pin, parts: tuple[Pin, Pin]) -> None:
+    named = dict(zip(("task", "solver"), (part.json_value() for part in parts), strict=True))
+    with writing_to():
+        write_atomically(_composition(pin), json.dumps(named, sort_keys=True).encode())
 
 
 def _parts(pin: Pin) -> tuple[Pin, Pin] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -17,6 +18,7 @@ from appliance.pins import Pin, Sha256
 from appliance.wire import Wire
 
 LOCK: Final = "image.lock.json"
+_REPACKED: Final = re.compile(r"[+~.](?:dfsg|ds|repack)[0-9.]*$")
 Moment = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 
 
@@ -35,6 +37,15 @@ class LockedPackage(Wire):
         if self.path.startswith("/") or ".." in self.path.split("/") or "://" in self.path:
             raise ValueError("path is relative and names no host")
         return self
+
+    @property
+    def upstream_version(self) -> str:
+        """As its authors count: Debian's `[epoch:]upstream[-revision]` without either, nor a mark of repacking."""
+        if self.kind != "deb":
+            return self.version
+        _, colon, rest = self.version.partition(":")
+        upstream = rest if colon else self.version
+        return _REPACKED.sub("", upstream.rpartition("-")[0] or upstream)
 
     @property
     def locked(self) -> Locked:

@@ -14,6 +14,7 @@ from appliance.images.builder.recipe import builder_digest
 from appliance.images.catalog import Catalog
 from appliance.images.definition import DEFINITION, Definition
 from appliance.images.lock import LOCK, ImageLock, LockedBase, LockedPackage, LockedSuite, read_lock, version_changes
+from appliance.images.room import writing_to
 from appliance.images.store import Report
 from appliance.pins import Pin
 
@@ -59,11 +60,13 @@ def lock_image(catalog: Catalog, name: str, report: Report, *, update: bool = Fa
     recipe = catalog.recipe(name, draft)
     pin, _ = make(recipe, catalog.suites(name, draft), catalog.folders(name), report)
     lock = draft.model_copy(update={"pin": pin})
-    lock.write(folder)
+    with writing_to(lambda: folder):
+        lock.write(folder)
     changes = version_changes(old.entries if old else (), lock.entries)
     return Locking(name, tuple(changes), old.pin if old else None, pin)
 
 
+@writing_to()
 def _resolve(catalog: Catalog, name: str, definition: Definition, base: ImageLock | None) -> ImageLock:
     *bases, _ = catalog.chain(name)
     definitions = [catalog.definition(link) for link in bases]

@@ -15,6 +15,7 @@ from appliance.images import archives
 from appliance.images.build import Built, check_pin
 from appliance.images.catalog import Catalog
 from appliance.images.lock import pin_of
+from appliance.images.room import writing_to
 from appliance.images.store import Report
 
 NixProgram = Literal["nix", "nix-portable"]
@@ -25,6 +26,7 @@ _MEND: Final = {
 _FEATURES = ("--extra-experimental-features", "nix-command flakes")
 
 
+@writing_to()
 def build_with_nix(program: NixProgram, catalog: Catalog, name: str, report: Report) -> Built:
     """Raises HostRefused where the program or the flake is missing or the build fails, InputRefused for another pin."""
     lock = catalog.lock(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from appliance.files import write_atomically
 from appliance.images import debian, wheels
 from appliance.images.builder.recipe import Locked
 from appliance.images.lock import LockedSuite
+from appliance.images.room import full
 
 BUNDLE_VARIABLE: Final = "APPLIANCE_PACKAGES"
 """Folders of packages that somebody kept, under their file names or their sha256."""
@@ -40,6 +42,10 @@ def fetch(
     if left:
         size = sum(package.bytes for package in left)
         report(f"fetching {len(left)} packages, {size / 1e6:.0f} MB")
+        # apt and pip don't say which of their failures are ours to mend.
+        free = shutil.disk_usage(store).free
+        if free < size:
+            raise full(store, f"{size / 1e6:.1f} MB of packages are to be fetched, {free / 1e6:.1f} MB are free")
     debs = [package for package in left if package.kind == "deb"]
     if debs:
         try:

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from appliance.digests import digest_of_entries
 from appliance.errors import InputRefused
+from appliance.pins import REFERENCE
 from appliance.tasks.checks import read_checks
 from appliance.tasks.find import Found, find_suite, list_suites
 from appliance.tasks.model import Isolation, Limits, Network, OracleFormat, OracleSpec, Suite, Task, TaskSpec

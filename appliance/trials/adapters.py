@@ -97,13 +97,11 @@ class _NoEngine:
 
 
 def _locked_version(image: str, program: str) -> str | None:
-    """Of the package of that name in the image's lock; of a Debian one, without epoch and revision."""
+    """Of the package of that name in the image's lock, as its authors count."""
     from appliance.images.catalog import Catalog
 
     entry = next((entry for entry in Catalog.default().lock(image).entries if entry.name == program), None)
-    if entry is None:
-        return None
-    return upstream_version(entry.version) if entry.kind == "deb" else entry.version
+    return entry.upstream_version if entry else None
 
 
 def writable_places() -> tuple[Path, ...]:

@@ -80,7 +80,7 @@ def test_a_bit_flipped_in_any_byte_of_the_bundle_is_refused_for_a_named_reason(
     }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_every_bit_of_the_bundle_flipped_is_refused(trust: LocalTrust, signed: tuple[bytes, bytes]) -> None:
     """As above, all eight bits of every byte (V24)."""
     content, bundle = signed

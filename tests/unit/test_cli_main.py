@@ -35,6 +35,13 @@ def test_no_words_at_all_is_help() -> None:
     assert "Usage: appliance" in _appliance().stdout
 
 
+def test_the_version_needs_no_verb() -> None:
+    """`appliance --version` prints the version and ends with 0."""
+    ended = _appliance("--version")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("appliance ")
+
+
 def test_an_unknown_verb_is_status_two() -> None:
     """A word that is no verb ends with 2 and names it."""
     ended = _appliance("resolv")
