@@ -1,10 +1,30 @@
-"""Writing files so that a reader never sees half of one. Standard library only."""
+"""Writing files so that a reader never sees half of one."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+from appliance.errors import HostRefused
+
+_TAKES_NO_MORE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+
+
+@contextmanager
+def disk_of(place: Path, mend: str) -> Iterator[None]:
+    """A disk that takes no more becomes HostRefused; every other OSError stays what it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _TAKES_NO_MORE:
+            raise
+        words = (error.strerror or str(error)).lower()
+        raise HostRefused(words, where=str(place), mend=mend, reason="disk_full") from error
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:

@@ -84,10 +84,10 @@ class Shelf:
         self, name: str, packages: Mapping[str, bytes], *, files: Mapping[str, tuple[str, bytes]] = {}
     ) -> ImageLock:
         """Lock `packages` (name -> .deb) and `files` (target -> source and content) and put them into the store."""
-        entries = [self._stored("deb", key, "1.0", f"pool/{key}_1.0_amd64.deb", deb) for key, deb in packages.items()]
+        entries = [self.stored("deb", key, "1.0", f"pool/{key}_1.0_amd64.deb", deb) for key, deb in packages.items()]
         for target, (source, content) in files.items():
             (self.root / name / source).write_bytes(content)
-            entries.append(self._stored("file", target, "", source, content))
+            entries.append(self.stored("file", target, "", source, content))
         definition = self.catalog.definition(name)
         base = definition.base
         lock = ImageLock(
@@ -105,7 +105,7 @@ class Shelf:
         lock.write(self.root / name)
         return lock
 
-    def _stored(self, kind: str, name: str, version: str, path: str, content: bytes) -> LockedPackage:
+    def stored(self, kind: str, name: str, version: str, path: str, content: bytes) -> LockedPackage:
         digest = sha256_hex(content)
         store = package_store()
         store.mkdir(parents=True, exist_ok=True)

@@ -52,6 +52,7 @@ class HostWorkspaces:
             try:
                 return OverlayWorkspace.opened(self._where, run, tree, disk_mib)
             except (OSError, HostRefused) as error:
+                refuse_full(error, self._where.state)
                 if self._forced:
                     raise
                 # No loop devices, no overlay, no mke2fs: as on a host where we are not root.
@@ -59,6 +60,13 @@ class HostWorkspaces:
                     self._kind, self._why = "volume", str(error)
         scratch = self._where.scratch(run) if harvested else None
         return VolumeWorkspace(self._engine, tree, disk_mib, labels, scratch)
+
+
+def refuse_full(error: Exception, place: Path) -> None:
+    """A full disk is no reason for another kind of workspace: the run would change under its trials."""
+    with disk_of(place, "make room there, or: appliance gc --cache"):
+        if isinstance(error, OSError):
+            raise error
 
 
 def shares_mounts(engine: DockerEngine) -> bool:

@@ -35,6 +35,9 @@ def writing_to(folder: Callable[[], Path] = bundle.cache_home) -> Iterator[None]
         if isinstance(error, OSError) and number in _BARRED:
             at = error.filename or str(folder())
             raise HostRefused(
-                error.strerror.lower(), where=str(at), mend=f"see to its owner and mode, {_ELSEWHERE}", reason="disk"
+                (error.strerror or str(error)).lower(),
+                where=str(at),
+                mend=f"see to its owner and mode, {_ELSEWHERE}",
+                reason="disk",
             ) from error
         raise

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from appliance.digests import sha256_of_file
 from appliance.errors import HostRefused, InputRefused
 
 _COMMIT = re.compile(r"^[0-9a-f]{40}$")
+_PLAIN = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")
 
 
 def checkout_root() -> Path:
@@ -87,7 +89,22 @@ def _python_for(worktree: Path) -> Path:
     site = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     # The dependencies first, then the code: the worktree is on the path of this environment alone.
     (own / site / "harness.pth").write_text(f"{kept / site}\n{worktree}\n")
+    _declare_version(worktree, own / site)
     return own / "bin/python"
+
+
+def _declare_version(worktree: Path, site: Path) -> None:
+    """What an installer would have written: the worktree's own name and version, for the stamp of its records."""
+    try:
+        project = tomllib.loads((worktree / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        name, version = str(project["name"]), str(project["version"])
+    except (OSError, KeyError, ValueError) as error:
+        raise InputRefused("that commit does not say what it is", where=f"{worktree}/pyproject.toml") from error
+    if not _PLAIN.match(name) or not _PLAIN.match(version):
+        raise InputRefused(f"no name and version: {name!r} {version!r}", where=f"{worktree}/pyproject.toml")
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
 
 
 def _git(root: Path, *words: str) -> None:

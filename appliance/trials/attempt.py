@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from appliance.errors import HostRefused
+from appliance.files import disk_of
 from appliance.ports import (
     TRIAL_LABEL,
     Changes,
@@ -90,10 +92,14 @@ def attempt(trial: Trial, bench: Bench) -> TrialLine | InterruptedLine:
     interrupted = False
     marker = bench.folder.in_flight / trial.name
     try:
-        marker.touch()
+        with bench.folder.taking():
+            marker.touch()
         verdict = _phases(trial, bench, seen)
     except Interrupted:
         interrupted = True
+    except HostRefused:
+        # A full disk, say: no failure of this trial's, and the next would meet it too. The run ends, and can go on.
+        raise
     except Exception as error:  # noqa: BLE001 - one of three places: an unknown failure never becomes a score
         # What we broke off fails in the engine's own words: the engine is not to blame for that.
         interrupted = bench.stop.asked()
@@ -215,12 +221,13 @@ class _Window:
 def _call(trial: Trial, bench: Bench) -> SolveCall:
     scratch = bench.scratch / trial.name
     shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    call = trial.solver.call(trial.planned, trial.task.folder, scratch)
-    # Beside the solver's own files: by it a solver runs the tests that it sees, as the grader will (formats 7).
-    subject = scratch / "appliance" / "subject"
-    shutil.copyfile(SUBJECT_PROGRAM, subject)
-    subject.chmod(0o755)
+    with disk_of(bench.scratch, f"make room, then: appliance run --resume {bench.folder.root}"):
+        scratch.mkdir(parents=True)
+        call = trial.solver.call(trial.planned, trial.task.folder, scratch)
+        # Beside the solver's own files: by it a solver runs the tests that it sees, as the grader will (formats 7).
+        subject = scratch / "appliance" / "subject"
+        shutil.copyfile(SUBJECT_PROGRAM, subject)
+        subject.chmod(0o755)
     return call
 
 

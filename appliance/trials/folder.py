@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.digests import sha256_hex
 from appliance.errors import HostRefused, UsageRefused
-from appliance.files import fsync_folder, store_blob, write_atomically
+from appliance.files import disk_of, fsync_folder, store_blob, write_atomically
 from appliance.records import journal
 from appliance.records.blob import BlobRef
 from appliance.records.plan import RunPlan, TrialPlan
@@ -44,9 +48,39 @@ class RunFolder:
         return self.root / "records" / f"{solver}.sigstore.json"
 
     def keep(self, content: bytes) -> BlobRef:
+        """Raises HostRefused where the disk does not take it."""
         digest = sha256_hex(content)
-        store_blob(self.blobs, content, digest)
+        with self.taking():
+            store_blob(self.blobs, content, digest)
         return BlobRef(sha256=digest, bytes=len(content))
+
+    def taking(self) -> contextlib.AbstractContextManager[None]:
+        """Within it, a full disk under this folder is refused in words."""
+        return disk_of(self.root, f"make room, then: appliance run --resume {self.root}")
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Two harnesses never write into one folder. Raises HostRefused where another one does.
+
+        The lock is on the folder itself, and goes with the process that holds it, however that ends.
+        """
+        with self.taking():
+            self.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                words = "another process is writing a run into this folder"
+                raise HostRefused(
+                    words, where=str(self.root), mend="wait for its end, or name another --out"
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                # Nothing came of it: an empty folder is no run.
+                self.root.rmdir()
 
 
 class JournalWriter:
@@ -65,6 +99,7 @@ class JournalWriter:
         self._syncing = threading.Lock()
         self._written = kept_bytes
         self._durable = kept_bytes
+        self._failed = False
         fsync_folder(path.parent)
 
     def append(self, line: journal.Line) -> None:
@@ -73,7 +108,7 @@ class JournalWriter:
         try:
             with self._writing:
                 self._refuse_closed()
-                _write_all(self._descriptor, content)
+                self._write(content)
                 self._written += len(content)
                 mine = self._written
             with self._syncing:
@@ -83,8 +118,21 @@ class JournalWriter:
                     os.fsync(self._descriptor)
                     self._durable = reached
         except OSError as error:
+            self._failed = True
             mend = f"make room, then: appliance run --resume {self._path.parent}"
             raise HostRefused(error.strerror or str(error), where=str(self._path), mend=mend) from error
+
+    def _write(self, content: bytes) -> None:
+        """Whole, or not at all: a line of another thread must not come after half of this one."""
+        try:
+            if self._failed:
+                raise OSError(errno.EIO, "an earlier line could not be written")
+            _write_all(self._descriptor, content)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self._written)
+                os.lseek(self._descriptor, self._written, os.SEEK_SET)
+            raise
 
     def close(self) -> None:
         """Threads that a second signal left behind find it closed: its number may be another file's by then."""
@@ -112,7 +160,8 @@ def refuse_taken(folder: RunFolder) -> None:
 
 
 def start_folder(folder: RunFolder, plans: tuple[TrialPlan, ...]) -> None:
-    write_atomically(folder.plan, RunPlan(plans=plans).canonical())
+    with folder.taking():
+        write_atomically(folder.plan, RunPlan(plans=plans).canonical())
 
 
 def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: HarnessStamp) -> journal.Journal | None:

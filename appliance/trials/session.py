@@ -70,6 +70,11 @@ def run_plans(
     if options.strict_host:
         refuse_unfit(fitness)
     with ExitStack() as stack:
+        stack.enter_context(folder.taking())
+        stack.enter_context(folder.alone())
+        if before is None and not options.resume:
+            # Until it was alone, another process may have begun a run here.
+            refuse_taken(folder)
         lock = stack.enter_context(adapters.locks.hold(session.run))
         if any(plan.energy.scheduling == "exclusive" for plan in plans):
             stack.enter_context(adapters.exclusive())

@@ -26,9 +26,12 @@ def repository(tmp_path: Path) -> Path:
     (root / "appliance" / "cli").mkdir(parents=True)
     _git(tmp_path, "init", "-q", "-b", "main", str(root))
     (root / "requirements.lock").write_text("")
+    (root / "pyproject.toml").write_text('[project]\nname = "bench-appliance"\nversion = "7.1"\n')
     for package in ("appliance", "appliance/cli"):
         (root / package / "__init__.py").write_text("")
-    (root / "appliance/cli/main.py").write_text("import sys; print('harness one', sys.argv[1:]); sys.exit(8)\n")
+    (root / "appliance/cli/main.py").write_text(
+        "import sys; from importlib.metadata import version; print('harness one', version('bench-appliance'), sys.argv[1:]); sys.exit(8)\n"
+    )
     _git(root, "add", "-A")
     _git(root, "commit", "-q", "-m", "one")
     return root
@@ -48,7 +51,7 @@ def test_the_recorded_commit_runs_from_a_worktree_that_is_gone_afterwards(
     _git(repository, "commit", "-q", "-am", "two")
     with recorded_commit.harness_at(repository, first, "record.json") as python:
         assert recorded_commit.run_there(python, ["reproduce", "record.json"]) == 8
-    assert "harness one ['reproduce', 'record.json']" in capfd.readouterr().out
+    assert "harness one 7.1 ['reproduce', 'record.json']" in capfd.readouterr().out
     assert _git(repository, "worktree", "list").count("\n") == 0
 
 
