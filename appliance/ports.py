@@ -83,6 +83,9 @@ class ExecSpec:
     timeout_seconds: float | None = None
     capture_bytes: int = 10 * 1024 * 1024
     """Cap a stream, half head and half tail."""
+    spool: Path | None = None
+    """While it runs, the heads of its streams also lie at this path with `.stdout` and `.stderr` behind it: all that is
+    left of them where we are killed. Whoever asked for them removes them."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Final, NoReturn
 
 import typer
@@ -32,8 +34,26 @@ _MODULE: Final[dict[str, str]] = {verb: f"appliance.cli.{verb}" for verb in VERB
 _USAGE: Final = 2
 
 
+class _Stopped(BaseException):
+    """A signal that ends a program: raised, so that whatever is under way clears up after itself."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+
 def main() -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # What `nohup` told us not to hear stays unheard.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _stopped)
     sys.exit(run(sys.argv[1:]))
+
+
+def _stopped(number: int, _frame: FrameType | None) -> NoReturn:
+    # A second one waits for nothing.
+    signal.signal(number, signal.SIG_DFL)
+    raise _Stopped(number)
 
 
 def run(words: Sequence[str]) -> int:
@@ -53,6 +73,9 @@ def run(words: Sequence[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         output.note("interrupted")
         return 130
+    except _Stopped as stopped:
+        output.note("stopped")
+        return 128 + stopped.number
     except BrokenPipeError:
         # Whoever read us has gone; what is left in the buffer must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

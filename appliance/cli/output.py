@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -29,9 +30,13 @@ def line(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """A remark, a warning, a step of progress."""
-    sys.stderr.write(printable(text) + "\n")
-    sys.stderr.flush()
+    """A remark, a warning, a step of progress. Nobody there to read it is no reason to end what it speaks of."""
+    try:
+        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.flush()
+    except OSError:
+        # The reader of a pipe has gone, or the terminal: what is left in the buffer must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def printable(text: str) -> str:

@@ -25,6 +25,7 @@ from appliance.tasks.model import Suite
 from appliance.tasks.reader import find_suite, read_suite
 from appliance.trials.adapters import images_here, this_machine, writable_places
 from appliance.trials.estimate import Estimate, estimate, keep_speeds, known_speeds, refuse_short_disk
+from appliance.trials.folder import RunFolder, Sources
 from appliance.trials.planning import PlanOptions, chosen_tasks, plan_trials, resolve_images, scheduling
 from appliance.trials.session import RunEnded, RunOptions, new_run_id, run_plans
 from appliance.trials.stamps import harness_version, subject_of
@@ -127,7 +128,8 @@ def carry_out(ask: Ask) -> int:
 
 def _question(ask: Ask, watts: float | None) -> _Question:
     before = RunPlan.read(_plan_of(ask.resume)).plans if ask.resume else ()
-    suite_word = ask.suite or (before[0].suite.name if before else None)
+    sources = Sources.of(RunFolder(ask.resume)) if ask.resume else None
+    suite_word = ask.suite or (str(sources.suite) if sources else before[0].suite.name if before else None)
     if suite_word is None:
         raise UsageRefused("missing", where="--suite", mend="`appliance tasks list` shows the known suites")
     if ask.solver is None and not before:
@@ -136,7 +138,9 @@ def _question(ask: Ask, watts: float | None) -> _Question:
     if ask.solver is not None:
         definitions = find_solvers(ask.solver)
     else:
-        definitions = tuple(find_solver(plan.solver.name) for plan in before)
+        paths = sources.solvers if sources else {}
+        words = [str(paths.get(plan.solver.name, plan.solver.name)) for plan in before]
+        definitions = tuple(find_solver(word) for word in words)
     solvers = {definition.name: definition for definition in definitions}
     if before and _only_locates(ask):
         # Nothing was asked anew: the plans are the ones that lie in the folder.

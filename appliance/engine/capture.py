@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 from collections import deque
 
 from appliance.ports import Captured
@@ -11,7 +13,9 @@ from appliance.ports import Captured
 class StreamCapture:
     """Fed chunks in order; holds at most `cap` bytes and one chunk, however much comes."""
 
-    def __init__(self, cap: int):
+    def __init__(self, cap: int, spool: int | None = None):
+        """`spool`: a descriptor that the head is also written to, as it comes."""
+        self._spool = spool
         self._head_cap = cap // 2
         self._tail_cap = cap - cap // 2
         self._head = bytearray()
@@ -26,6 +30,10 @@ class StreamCapture:
         room = self._head_cap - len(self._head)
         if room > 0:
             self._head += chunk[:room]
+            if self._spool is not None:
+                # A full disk is told of by who keeps the whole.
+                with contextlib.suppress(OSError):
+                    os.write(self._spool, chunk[:room])
             chunk = chunk[room:]
         if not chunk or not self._tail_cap:
             return

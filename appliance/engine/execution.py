@@ -8,6 +8,7 @@ import select
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from appliance.engine.capture import Demultiplexer, StreamCapture
@@ -57,11 +58,19 @@ class Execution:
         self._container = container
         self._spec = spec
         self._local = local
-        self._stdout = StreamCapture(spec.capture_bytes)
-        self._stderr = StreamCapture(spec.capture_bytes)
+        self._spools = _spools(spec.spool)
+        self._stdout, self._stderr = (StreamCapture(spec.capture_bytes, spool) for spool in self._spools)
 
     def run(self, on_started: Callable[[], None] | None = None) -> ExecOutcome:
         """To its exit or its limit; past the limit it still runs, and the caller kills the container."""
+        try:
+            return self._run(on_started)
+        finally:
+            for spool in self._spools:
+                if spool is not None:
+                    os.close(spool)
+
+    def _run(self, on_started: Callable[[], None] | None) -> ExecOutcome:
         execution = self._calls.exec_create(self._container, self._spec)
         wire = self._calls.exec_start(execution)
         began = time.monotonic()
@@ -119,6 +128,19 @@ class Execution:
                 return pidfd, False
             os.close(pidfd)
         return None, False
+
+
+def _spools(path: Path | None) -> tuple[int | None, int | None]:
+    if path is None:
+        return None, None
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    opened: list[int | None] = []
+    for name in ("stdout", "stderr"):
+        try:
+            opened.append(os.open(f"{path}.{name}", flags, 0o644))
+        except OSError:  # as on a full disk: whoever keeps the whole will say so
+            opened.append(None)
+    return opened[0], opened[1]
 
 
 class _Pump:

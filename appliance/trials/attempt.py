@@ -10,7 +10,7 @@ import shutil
 import traceback
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,7 +43,7 @@ from appliance.trials.folder import RunFolder
 from appliance.trials.grading.container import SUBJECT_PROGRAM
 from appliance.trials.grading.grader import Grader
 from appliance.trials.outcomes import SolverEnd, Verdict, cause_of, outcome_of, start_failed
-from appliance.trials.results import Seen, artifact, keep_grade, result_of, streams_of
+from appliance.trials.results import Seen, artifact, keep_grade, result_of, spooled_streams, streams_of
 from appliance.trials.stopping import Interrupted, Stop
 from appliance.trials.turns import Turns
 
@@ -116,10 +116,11 @@ def attempt(trial: Trial, bench: Bench) -> TrialLine | InterruptedLine:
     return kind(plan_digest=trial.plan_digest, trial=trial.index, result=result)
 
 
-def cut_off(trial: Trial, host: int) -> InterruptedLine:
-    """The line of a trial whose harness did not live to write one."""
+def cut_off(trial: Trial, host: int, folder: RunFolder) -> InterruptedLine:
+    """The line of a trial whose harness did not live to write one, with what the solver had printed till then."""
     verdict = Verdict("cancelled", "interrupted", "the harness was killed while it ran")
-    result = result_of(trial.key, trial.planned, host, Seen(started_at=now()), verdict)
+    streams = spooled_streams(folder.in_flight / trial.name, folder.keep)
+    result = result_of(trial.key, trial.planned, host, Seen(started_at=now(), streams=streams), verdict)
     return InterruptedLine(plan_digest=trial.plan_digest, trial=trial.index, result=result)
 
 
@@ -172,7 +173,7 @@ def _solve(trial: Trial, bench: Bench, seen: Seen, undo: ExitStack, early: Early
         if not bench.turns.exclusive:
             early.begin()
         metered.open()
-        ended = bench.engine.execute(container, call.exec)
+        ended = bench.engine.execute(container, replace(call.exec, spool=bench.folder.in_flight / trial.name))
         metered.close()
     with bench.turns.work():
         seen.wall_seconds = ended.wall_seconds

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,8 +39,19 @@ class RunFolder:
 
     @property
     def in_flight(self) -> Path:
-        """An empty file a trial that is under way; what is there when nothing runs was cut off."""
+        """A file a trial that is under way, beside it what its solver prints; what is there when nothing runs was cut
+        off."""
         return self.root / ".in-flight"
+
+    def landed(self, trial: str) -> None:
+        """The trial's line is on the disk."""
+        for end in ("", ".stdout", ".stderr"):
+            (self.in_flight / f"{trial}{end}").unlink(missing_ok=True)
+
+    @property
+    def sources(self) -> Path:
+        """Where the suite and the solvers lay on the machine that started the run: no part of what it measured."""
+        return self.root / ".sources.json"
 
     def record(self, solver: str) -> Path:
         return self.root / "records" / f"{solver}.json"
@@ -81,6 +93,28 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 # Nothing came of it: an empty folder is no run.
                 self.root.rmdir()
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Absolute paths: by them a run goes on where its suite or its solvers were given by path."""
+
+    suite: Path
+    solvers: Mapping[str, Path]
+
+    def encoded(self) -> bytes:
+        solvers = {name: str(path.absolute()) for name, path in self.solvers.items()}
+        return json.dumps({"suite": str(self.suite.absolute()), "solvers": solvers}, sort_keys=True).encode() + b"\n"
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Sources | None:
+        """None where they are not known, or no longer there."""
+        try:
+            said = json.loads(folder.sources.read_bytes())
+            found = cls(Path(said["suite"]), {str(name): Path(path) for name, path in said["solvers"].items()})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return found if all(path.exists() for path in (found.suite, *found.solvers.values())) else None
 
 
 class JournalWriter:
@@ -159,8 +193,10 @@ def refuse_taken(folder: RunFolder) -> None:
         )
 
 
-def start_folder(folder: RunFolder, plans: tuple[TrialPlan, ...]) -> None:
+def start_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], sources: Sources | None = None) -> None:
     with folder.taking():
+        if sources is not None:
+            write_atomically(folder.sources, sources.encoded())
         write_atomically(folder.plan, RunPlan(plans=plans).canonical())
 
 

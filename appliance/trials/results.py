@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from appliance.ports import Captured, Evidence, ExecOutcome, InForce, MeteredTrial
+from appliance.digests import sha256_hex
+from appliance.ports import Captured, Evidence, ExecOutcome, ExecSpec, InForce, MeteredTrial
 from appliance.records.blob import Artifact, BlobRef
 from appliance.records.plan import PlannedTask, TrialKey
 from appliance.records.trial import (
@@ -91,6 +93,25 @@ def _stream(captured: Captured, keep: Keep) -> Stream:
         truncated=captured.truncated,
         blob=keep(captured.kept) if captured.total_bytes else None,
     )
+
+
+def spooled_streams(path: Path, keep: Keep) -> Streams | None:
+    """Of the heads that `ExecSpec.spool` left behind: what came after them, if anything did, is lost."""
+    found = []
+    for name in ("stdout", "stderr"):
+        spool = path.with_name(f"{path.name}.{name}")
+        if not spool.is_file():
+            return None
+        head = spool.read_bytes()
+        found.append(
+            Stream(
+                bytes=len(head),
+                sha256=sha256_hex(head),
+                truncated=len(head) >= ExecSpec.capture_bytes // 2,
+                blob=keep(head) if head else None,
+            )
+        )
+    return Streams(stdout=found[0], stderr=found[1])
 
 
 def keep_grade(graded: Graded, seen: Seen, keep: Keep) -> None:

@@ -110,7 +110,7 @@ class Runner:
                     break
                 line = attempt(trial, self._bench)
                 self._write(line)
-                (self._bench.folder.in_flight / trial.name).unlink(missing_ok=True)
+                self._bench.folder.landed(trial.name)
                 if isinstance(line, TrialLine):
                     found = line.result
                     queue.saw(found.outcome, found.reason, found.detail)

@@ -23,7 +23,7 @@ from appliance.tasks.archive import archive_suite
 from appliance.tasks.model import Suite, Task
 from appliance.trials.attempt import Bench, Trial, cut_off, now
 from appliance.trials.baselines import Baselines
-from appliance.trials.folder import JournalWriter, RunFolder, refuse_taken, resume_folder, start_folder
+from appliance.trials.folder import JournalWriter, RunFolder, Sources, refuse_taken, resume_folder, start_folder
 from appliance.trials.folding import Folding, incomplete_trials, write_records
 from appliance.trials.grading.grader import Grader
 from appliance.trials.outcomes import worth_another_try
@@ -175,7 +175,8 @@ class _Session:
     ) -> RunEnded:
         stop = Stop()
         if self._before is None:
-            start_folder(self._folder, self._plans)
+            places = {plan.solver.name: self._solvers[plan.solver.name].path for plan in self._plans}
+            start_folder(self._folder, self._plans, Sources(self._suite.folder, places))
         with closing(JournalWriter(self._folder.journal, self._before.kept_bytes if self._before else 0)) as writer:
             number = self._begin(writer, host)
             bench = self._bench(number, labels, image_ids, stop, writer)
@@ -208,8 +209,8 @@ class _Session:
         if self._before is not None:
             for trial in self.todo():
                 if (self._folder.in_flight / trial.name).exists():
-                    # Its harness was killed outright: that it was in flight is all that is left of it.
-                    writer.append(cut_off(trial, number))
+                    # Its harness was killed outright.
+                    writer.append(cut_off(trial, number, self._folder))
         shutil.rmtree(self._folder.in_flight, ignore_errors=True)
         self._folder.in_flight.mkdir()
         return number

@@ -124,7 +124,8 @@ class _Watched:
 
 @contextmanager
 def signals(on_signal: Callable[[int, int], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM call `on_signal(number, how often)`; outside the main thread they keep their meaning."""
+    """Ctrl-C, SIGTERM and a terminal that hangs up call `on_signal(number, how often)`; outside the main thread they
+    keep their meaning, and a hang-up that was ignored (`nohup`) stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -135,7 +136,9 @@ def signals(on_signal: Callable[[int, int], None]) -> Iterator[None]:
         count += 1
         on_signal(number, count)
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, caught) for number in numbers}
     try:
         yield

@@ -107,22 +107,26 @@ def mmdebstrap(recipe: Recipe, scratch: Path) -> bytes:
     wanted = flat_repository(recipe, repository)
     left_out = [f"path-exclude=/usr/share/{part}/*" for part in ("man", "doc", "locale", "info", "lintian", "doc-base")]
     options = [*left_out, "path-include=/usr/share/doc/*/copyright", "force-unsafe-io"]
-    # unshare: its bind mount of the repository can never be left behind on this machine.
+    root = scratch / "root"
+    root.mkdir()
+    # In memory: dpkg waits for the disk after every package. unshare: this mount, and the bind mount of the
+    # repository, can never be left behind on this machine.
+    in_memory = f'mount -t tmpfs -o size=2g bench-test {root} && exec "$@"'
     ended = subprocess.run(
         [
-            *("unshare", "-m", "mmdebstrap", "--mode=root", "--variant=custom", f"--include={','.join(wanted)}"),
+            *("unshare", "-m", "sh", "-c", in_memory, "-"),
+            *("mmdebstrap", "--mode=root", "--variant=custom", f"--include={','.join(wanted)}"),
             *(f"--dpkgopt={option}" for option in options),
             f'--setup-hook=mkdir -p "$1/{repository}"; mount --bind {repository} "$1/{repository}"',
             f'--customize-hook=umount "$1/{repository}"; rmdir -p --ignore-fail-on-non-empty "$1/{repository}"',
-            *("bookworm", str(scratch / "out.tar"), f"deb [trusted=yes] copy://{repository} ./"),
+            *("bookworm", "-", f"deb [trusted=yes] copy://{repository} ./"),
         ],
-        env={**os.environ, "SOURCE_DATE_EPOCH": str(recipe.epoch), "TMPDIR": str(scratch)},
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(recipe.epoch), "TMPDIR": str(root)},
         capture_output=True,
-        text=True,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    return (scratch / "out.tar").read_bytes()
+    assert ended.returncode == 0, ended.stderr.decode(errors="replace")[-2000:]
+    return ended.stdout
 
 
 def installed(status: bytes) -> dict[str, str]:

@@ -219,3 +219,9 @@ def test_nothing_is_asked_of_a_registry_while_trials_run(bench: Bench, tmp_path:
     assert (tmp_path / "run/records/noop.json").exists()
     assert bench.registry.asked() == before
     assert not hasattr(Engine, "pull")
+
+
+def test_an_engine_is_never_asked_for_a_tag(bench: Bench) -> None:
+    """A name without a digest is a bug of ours, before any request (H11)."""
+    with pytest.raises(ValueError, match="names no digest"):
+        bench.engine.pull(f"{bench.registry.address}/users/own:latest")

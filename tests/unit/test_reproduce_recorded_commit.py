@@ -30,7 +30,9 @@ def repository(tmp_path: Path) -> Path:
     for package in ("appliance", "appliance/cli"):
         (root / package / "__init__.py").write_text("")
     (root / "appliance/cli/main.py").write_text(
-        "import sys; from importlib.metadata import version; print('harness one', version('bench-appliance'), sys.argv[1:]); sys.exit(8)\n"
+        "import sys\n"
+        "from importlib.metadata import version\n"
+        "print('harness one', version('bench-appliance'), sys.argv[1:]); sys.exit(8)\n"
     )
     _git(root, "add", "-A")
     _git(root, "commit", "-q", "-m", "one")

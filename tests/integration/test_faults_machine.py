@@ -1,0 +1,203 @@
+"""Faults of the machine and of timing, met by the real command line: full disks, two at once, a terminal that hangs up."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from appliance.records import journal
+from appliance.records.journal import TrialLine
+from appliance.records.record import Record
+from tests.trials_bench import left_of, lines
+from tests.trials_suites import write_solver, write_suite
+
+pytestmark = pytest.mark.docker
+_PATIENCE_SECONDS = 90
+T = TypeVar("T")
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a suite of two tasks, a solver that waits for a file, and homes of its own."""
+    write_suite(tmp_path / "tasks" / "small", ("a", "b"))
+    write_solver(
+        tmp_path / "solvers",
+        "slow",
+        'model = "none"\nargv = ["sh", "-c", "echo begun; until [ -e /tmp/go ]; do sleep 0.1; done"]\n',
+    )
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def started(there: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "appliance.cli.main", *words],
+        cwd=there,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def said_by(process: subprocess.Popen[str]) -> str:
+    try:
+        out, err = process.communicate(timeout=_PATIENCE_SECONDS)
+    finally:
+        process.kill()
+    assert "Traceback" not in err
+    return out + err
+
+
+def appliance(there: Path, *words: str) -> tuple[int, str]:
+    process = started(there, *words)
+    said = said_by(process)
+    return process.returncode, said
+
+
+def test_a_terminal_that_hangs_up_stops_a_run_like_any_other_signal(there: Path) -> None:
+    """SIGHUP: what had finished is kept as a record, nothing else stays, status 129 (H12)."""
+    process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign")
+    run = _until(lambda: _solving(there / "r", process))
+    process.send_signal(signal.SIGHUP)
+    said = said_by(process)
+    assert process.returncode == 129, said
+    assert "--resume r" in said
+    assert not Record.read(there / "r" / "records" / "slow.json").complete
+    assert left_of(run) == []
+
+
+def test_a_run_that_was_told_to_outlive_its_terminal_does(there: Path) -> None:
+    """`nohup`: a SIGHUP that was ignored before we came stays ignored."""
+    process = subprocess.Popen(
+        ["nohup", sys.executable, "-m", "appliance.cli.main", "run", "--suite", "small", "--solver", "slow"]
+        + ["--out", "r", "--no-sign", "--limit-wall-seconds", "4"],
+        cwd=there,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _until(lambda: _solving(there / "r", process))
+    process.send_signal(signal.SIGHUP)
+    said = said_by(process)
+    assert process.returncode == 0, said
+
+
+def test_two_runs_do_not_share_a_folder(there: Path) -> None:
+    """Started together with one --out: one runs, the other is refused in words, and no line of it is in the journal."""
+    words = ("run", "--suite", "small", "--solver", "noop", "--out", "r", "--no-sign")
+    both = [started(there, *words), started(there, *words)]
+    said = [said_by(one) for one in both]
+    statuses = sorted(one.returncode for one in both)
+    assert statuses[0] == 0, said
+    assert statuses[1] in {2, 4}, said
+    assert sorted(line.trial for line in lines(there / "r") if isinstance(line, TrialLine)) == [0, 1]
+    assert Record.read(there / "r" / "records" / "noop.json").complete
+
+
+def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_when_there_is_room(there: Path, small_disk: Path) -> None:
+    """Status 4 with the mend; whole lines only in the journal; --resume runs what is missing (H16, H22)."""
+    out = small_disk / "r"
+    print_much = "head -c 400000 /dev/urandom"
+    write_solver(there / "solvers", "loud", f'model = "none"\nargv = ["sh", "-c", {json.dumps(print_much)}]\n')
+    words = ["run", "--suite", "small", "--solver", "loud", "--rollouts", "6", "--no-sign", "--no-suite-blob"]
+    status, said = appliance(there, *words, "--out", str(out))
+    assert status == 4, said
+    assert "no space left on device" in said.lower()
+    assert f"--resume {out}" in said
+    content = (out / "journal.jsonl").read_bytes()
+    kept = journal.decode(content, "journal")
+    assert kept.dropped_bytes == 0
+    finished = [line.trial for line in kept.lines if isinstance(line, TrialLine)]
+    assert 0 < len(finished) < 12
+    assert left_of(kept.header.run_id) == []
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    status, said = appliance(there, "run", "--resume", str(out), "--no-sign", "--no-suite-blob")
+    assert status == 0, said
+    after = [line.trial for line in lines(out) if isinstance(line, TrialLine)]
+    assert sorted(after) == list(range(12))
+    assert after[: len(finished)] == finished
+
+
+def test_a_run_of_a_suite_and_a_solver_given_by_path_goes_on_by_its_folder_alone(there: Path, tmp_path: Path) -> None:
+    """The mend that an interrupted run prints is enough, wherever its suite and solvers lie."""
+    suite = write_suite(tmp_path / "elsewhere" / "mine", ("a", "b"))
+    solver = write_solver(tmp_path / "elsewhere", "own", 'model = "none"\nargv = ["true"]\n')
+    process = started(there, "run", "--suite", str(suite), "--solver", str(solver), "--out", "r", "--no-sign")
+    _until(lambda: (there / "r" / "journal.jsonl").exists())
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    status, said = appliance(there, "run", "--resume", "r", "--no-sign")
+    assert status == 0, said
+    assert Record.read(there / "r" / "records" / "own.json").complete
+
+
+def test_output_of_a_trial_whose_harness_was_killed_is_kept(there: Path) -> None:
+    """As an interrupted line of the journal, with what the solver had printed so far (H22)."""
+    process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign")
+    _until(lambda: _solving(there / "r", process))
+    process.kill()
+    process.communicate()
+    status, said = appliance(there, "run", "--resume", "r", "--no-sign")
+    assert status == 0, said
+    cut = [line for line in lines(there / "r") if isinstance(line, journal.InterruptedLine)]
+    assert [line.trial for line in cut] == [0]
+    streams = cut[0].result.streams
+    assert streams is not None
+    assert streams.stdout.blob is not None
+    assert (there / "r" / "blobs" / "sha256" / streams.stdout.blob.sha256).read_bytes() == b"begun\n"
+
+
+def _solving(folder: Path, process: subprocess.Popen[str]) -> str | None:
+    """The run's id, once its first solver runs."""
+    assert process.poll() is None, process.communicate()
+    path = folder / "journal.jsonl"
+    if not path.exists() or b"\n" not in path.read_bytes():
+        return None
+    run = journal.decode(path.read_bytes(), str(path)).header.run_id
+    listed = subprocess.run(
+        ["docker", "ps", "-q", "--filter", f"label=org.bench-appliance.run={run}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for container in listed.stdout.split():
+        top = subprocess.run(
+            ["docker", "top", container, "-eo", "pid,args"], capture_output=True, text=True, check=False
+        )
+        if "until [ -e /tmp/go ]" in top.stdout:
+            return run
+    return None
+
+
+def _until(look: Callable[[], T | None]) -> T:
+    """What `look` finds in the end; a test that waits longer has failed."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it never came to be")
