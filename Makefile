@@ -35,6 +35,7 @@ images: $(VENV)/.ready engine
 
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: PYTHON=/path/to/python3.11 make ...")'
+	@echo 'installing the locked dependencies into $(VENV) (a minute or two)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .

@@ -29,7 +29,7 @@
           if type == "directory"
           then builtins.elem at [ "appliance" "appliance/images" "appliance/images/builder" "images" ]
             || builtins.match "images/[^/]+" at != null
-          else builtins.elem at [ "appliance/__init__.py" "appliance/errors.py" "appliance/digests.py" "appliance/images/__init__.py" ]
+          else builtins.elem at [ "appliance/__init__.py" "appliance/errors.py" "appliance/digests.py" "appliance/reading.py" "appliance/images/__init__.py" ]
             || builtins.match "appliance/images/builder/[a-z_]+[.]py" at != null
             || builtins.match "images/[^/]+/image[.](toml|lock[.]json)" at != null;
       };

@@ -11,6 +11,7 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from appliance.errors import InputRefused
+from appliance.reading import open_regular
 
 
 def sha256_hex(content: bytes) -> str:
@@ -22,7 +23,8 @@ def sha256_of_stream(stream: BufferedIOBase) -> str:
 
 
 def sha256_of_file(path: Path) -> str:
-    with path.open("rb") as stream:
+    """Raises OSError, also for what is no regular file."""
+    with open_regular(path) as stream:
         return sha256_of_stream(stream)
 
 
@@ -30,10 +32,18 @@ def tree_entries(root: Path) -> list[tuple[str, str, str]]:
     """`(path, "644" | "755" | "link", sha256 or link target)` of every file under `root`, sorted by path bytes.
 
     Folders count only through what they hold. Raises InputRefused on anything that is not a file, folder or
-    symbolic link, and on names that are not UTF-8.
+    symbolic link, and on names that are not UTF-8; OSError where anything cannot be read: a folder that was passed
+    over would change nothing in the digest.
     """
+    try:
+        return _entries(root)
+    except RecursionError as error:
+        raise InputRefused("folders nested too deeply", where=str(root), mend="remove them") from error
+
+
+def _entries(root: Path) -> list[tuple[str, str, str]]:
     entries: list[tuple[str, str, str]] = []
-    for folder, names, files in os.walk(root):
+    for folder, names, files in os.walk(root, onerror=_unlisted):
         links = [name for name in names if (Path(folder) / name).is_symlink()]
         names[:] = [name for name in names if name not in links]
         for name in [*files, *links]:
@@ -50,6 +60,12 @@ def tree_entries(root: Path) -> list[tuple[str, str, str]]:
             else:
                 raise InputRefused("neither a file, a folder nor a symbolic link", where=str(path), mend="remove it")
     return sorted(entries, key=lambda entry: entry[0].encode())
+
+
+def _unlisted(error: OSError) -> None:
+    # No folder is an empty tree, as it is to git.
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def tree_digest(root: Path) -> str:

@@ -110,7 +110,7 @@ def schema_id(name: str) -> str:
 def committed(name: str) -> bytes:
     """The bytes of schemas/<name>.schema.json. Raises UsageRefused, naming the known ones."""
     if name not in names():
-        raise UsageRefused(f"no such schema: {name}", mend=f"one of {', '.join(names())}")
+        raise UsageRefused(f"no such schema: {name[:80]!r}", mend=f"one of {', '.join(names())}")
     return (shipped("schemas") / f"{name}{_SUFFIX}").read_bytes()
 
 

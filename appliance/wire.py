@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from appliance.errors import InputRefused
+from appliance.reading import read_regular
 from attest import canonical
 
 NAMESPACE: Final = "https://bench-appliance.invalid/"
@@ -59,7 +60,7 @@ class Wire(BaseModel):
     @classmethod
     def read(cls, path: Path) -> Self:
         try:
-            content = path.read_bytes()
+            content = read_regular(path, canonical.MAX_BYTES)
         except OSError as error:
             raise InputRefused(error.strerror or str(error), where=str(path)) from error
         return cls.from_canonical(content, str(path))

@@ -14,7 +14,7 @@ from typing import Final, Literal, cast, get_args
 
 from attest import canonical
 from attest.errors import Refused
-from attest.local.files import locked, write_atomically
+from attest.local.files import locked, read_bounded, write_atomically
 
 Assurance = Literal["local", "private", "public"]
 """Whose word a root is: the signer's own, an organisation's, or the public-good instance's."""
@@ -60,8 +60,7 @@ class PinnedRoot:
         if not sha256:
             raise Refused("trust_root", "not pinned", where=str(path), mend="give its digest with --root-sha256")
         try:
-            with path.open("rb") as stream:
-                content = stream.read(MAX_ROOT_BYTES + 1)
+            content = read_bounded(path, MAX_ROOT_BYTES)
         except OSError as error:
             raise Refused("trust_root", error.strerror or str(error), where=str(path)) from error
         return cls(name or str(path), content, sha256, assurance)
@@ -98,14 +97,16 @@ class KnownRoot:
 def known_roots(roots_file: Path) -> tuple[KnownRoot, ...]:
     """The entries of roots.toml; none where there is no file. Raises Refused (trust_root) with file and entry."""
     try:
-        content = roots_file.read_bytes()
+        content = read_bounded(roots_file, MAX_ROOT_BYTES)
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise Refused("trust_root", error.strerror or str(error), where=str(roots_file)) from error
     try:
+        if len(content) > MAX_ROOT_BYTES:
+            raise ValueError(f"over {MAX_ROOT_BYTES} bytes")  # noqa: TRY301 - one refusal for all
         value = tomllib.loads(content.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of the syntax, of UTF-8, of digits beyond int()'s bound
         raise Refused("trust_root", f"not TOML: {error}", where=str(roots_file)) from error
     entries = value.get("root", [])
     if set(value) - {"root"} or not isinstance(entries, list):

@@ -80,4 +80,7 @@ def check_subject(statement: Statement, record_bytes: bytes) -> None:
         raise Refused("subject", "sha256 is 64 lower-case hex digits", where="payload $.subject[0].digest.sha256")
     found = hashlib.sha256(record_bytes).hexdigest()
     if digest["sha256"] != found:
-        raise Refused("subject", f"the statement is about {digest['sha256']}, this record is {found}")
+        raise Refused(
+            "subject",
+            f"not the bytes that were signed: the statement is about {digest['sha256']}, this record is {found}",
+        )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import lzma
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from appliance.images.lock import ImageLock, LockedBase, LockedPackage, LockedSu
 from appliance.images.store import package_store
 from appliance.pins import Pin
 
+CHECKOUT = Path(__file__).parents[1]
 UNPINNED = Pin(config=f"sha256:{0:064x}", manifest=f"sha256:{0:064x}", diff_ids=())
 EPOCH = 1_700_000_000
 SUITE = LockedSuite(
@@ -33,6 +36,18 @@ ACCOUNTS = {
     "usr/share/base-passwd/passwd.master": PASSWD,
     "usr/share/base-passwd/group.master": b"root:*:0:\nnogroup:*:65534:\n",
 }
+
+
+def builder_sources() -> tuple[Path, ...]:
+    """Every file of this checkout that the builder runs from, asked of a Python without site-packages."""
+    asked = (
+        "import sys, appliance.images.builder.recipe\n"
+        "print(*(module.__file__ for name, module in sys.modules.items() if name.startswith('appliance')))"
+    )
+    words = [sys.executable, "-S", "-B", "-c", asked]
+    ran = subprocess.run(words, env={"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=True)
+    builder = CHECKOUT / "appliance/images/builder"
+    return tuple(sorted({*map(Path, ran.stdout.split()), *builder.glob("*.py")}))
 
 
 def deb(name: str, version: str, members: Iterable[tarfile.TarInfo | tuple[str, bytes]]) -> bytes:

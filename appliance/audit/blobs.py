@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +11,7 @@ from pydantic import BaseModel
 
 from appliance.digests import sha256_of_stream
 from appliance.errors import InputRefused
+from appliance.reading import open_regular, read_regular
 from appliance.records import journal
 from appliance.records.blob import BlobRef
 from appliance.records.record import Record
@@ -51,9 +51,11 @@ def journal_agrees(record: Record, folder: Path | None, allow_missing: bool) -> 
     """The journal that the record was folded from holds these very trials and baselines."""
     if folder is None or _problem(folder, record.journal) == "missing":
         raise NotRun("no journal among the blobs", acceptable=allow_missing)
-    content = (folder / "sha256" / record.journal.sha256).read_bytes()
     try:
+        content = read_regular(folder / "sha256" / record.journal.sha256, journal.MAX_BYTES, follow=False)
         told = journal.decode(content, "journal")
+    except OSError as error:
+        raise Refused("blob", error.strerror or str(error), where="$.journal") from error
     except InputRefused as error:
         raise Refused("aggregate", str(error), where="$.journal") from error
     if record.plan_digest not in told.header.plan_digests:
@@ -72,21 +74,15 @@ def journal_agrees(record: Record, folder: Path | None, allow_missing: bool) -> 
 def _problem(folder: Path, ref: BlobRef) -> str | None:
     """None where it holds; `missing`, or what is wrong. A link is not followed: it may lead out of the folder."""
     try:
-        descriptor = os.open(folder / "sha256" / ref.sha256, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_regular(folder / "sha256" / ref.sha256, follow=False) as content:
+            size = os.fstat(content.fileno()).st_size
+            if size != ref.bytes:
+                return f"blob has {size} bytes, not {ref.bytes}"
+            return None if sha256_of_stream(content) == ref.sha256 else "blob has another digest"
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"blob cannot be read: {error.strerror}"
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        return "blob is no regular file"
-    with os.fdopen(descriptor, "rb") as content:
-        if status.st_size != ref.bytes:
-            return f"blob has {status.st_size} bytes, not {ref.bytes}"
-        if sha256_of_stream(content) != ref.sha256:
-            return "blob has another digest"
-    return None
 
 
 def _found(value: object, path: str, kind: type[Part]) -> Iterator[tuple[str, Part]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Final
 
 from appliance import schemas
 from appliance.errors import InputRefused, UsageRefused
+from appliance.reading import read_regular
 from appliance.records import journal
 from appliance.records.record import Record
+from appliance.tasks.toml import parse_toml, short
 from appliance.wire import parsed
 from attest import canonical
 
@@ -19,13 +20,9 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 def read_bytes(path: Path) -> bytes:
     """Raises InputRefused also for what is no file, or over the bound of any document of ours."""
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+        return read_regular(path, MAX_BYTES)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error
-    if len(content) > MAX_BYTES:
-        raise InputRefused(f"over {MAX_BYTES // 2**20} MiB", where=str(path))
-    return content
 
 
 def read_record(path: Path) -> Record:
@@ -37,7 +34,9 @@ def record_of(content: bytes, where: str) -> Record:
     value = parsed(content, where, canonical.loads)
     if not isinstance(value, dict) or value.get("schema") != "record-v1":
         named = value.get("schema") if isinstance(value, dict) else None
-        raise InputRefused(f"not a record-v1, but {named!r}", where=f"{where}: $.schema", mend="appliance schema list")
+        raise InputRefused(
+            f"not a record-v1, but {short(named)}", where=f"{where}: $.schema", mend="appliance schema list"
+        )
     schemas.require("record-v1", value, where)
     return Record.from_canonical(content, where)
 
@@ -51,23 +50,20 @@ def check_file(path: Path, name: str | None = None) -> str:
         _check_journal(content, str(path))
         return name
     toml = path.suffix == ".toml"
-    value = _toml(content, path) if toml else parsed(content, str(path), canonical.loads, canonical_only=False)
+    value = (
+        parse_toml(content, str(path)) if toml else parsed(content, str(path), canonical.loads, canonical_only=False)
+    )
     name = name or (_name_of_toml(path) if toml else _own_name(value, path))
     if name not in schemas.names():
-        raise UsageRefused(f"no such schema: {name}", where=str(path), mend=f"one of {', '.join(schemas.names())}")
+        raise UsageRefused(
+            f"no such schema: {short(name)}", where=str(path), mend=f"one of {', '.join(schemas.names())}"
+        )
     if schemas.ROOTS[name].canonical:
         parsed(content, str(path), canonical.loads_canonical)
     schemas.require(name, value, str(path))
     if name == "record-v1":
         Record.from_canonical(content, str(path))
     return name
-
-
-def _toml(content: bytes, path: Path) -> object:
-    try:
-        return tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are the first
-        raise InputRefused(str(error).splitlines()[0], where=str(path), mend="mend the TOML") from error
 
 
 def _name_of_toml(path: Path) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Images; all that are known by default.")]
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Images; all that are known by default.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="An image.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 

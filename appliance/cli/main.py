@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -13,7 +14,7 @@ from typing import Final, NoReturn
 import typer
 
 from appliance.cli import output
-from appliance.errors import Refusal
+from appliance.errors import HostRefused, Refusal, UsageRefused
 
 VERBS: Final[dict[str, str]] = {
     "doctor": "Is this host fit: engine, cgroups, counters, signing, disk, noise; each with its mend.",
@@ -32,6 +33,8 @@ VERBS: Final[dict[str, str]] = {
 }
 _MODULE: Final[dict[str, str]] = {verb: f"appliance.cli.{verb}" for verb in VERBS}
 _USAGE: Final = 2
+_NAMES: Final = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
+_NOT_OURS: Final = _NAMES | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
 
 
 class _Stopped(BaseException):
@@ -60,10 +63,7 @@ def run(words: Sequence[str]) -> int:
     """The exit status of `appliance WORDS...`; refusals are printed, bugs keep their traceback."""
     words = words or ["--help"]
     try:
-        command = typer.main.get_command(_application(_chosen(words)))
-        ended = command.main(args=list(words), prog_name="appliance", standalone_mode=False)
-        sys.stdout.flush()
-        return ended if isinstance(ended, int) else 0
+        return _carried_out(words)
     except Refusal as refusal:
         return _refused(words, refusal.status, str(refusal), refusal)
     except typer.TyperException as error:
@@ -82,8 +82,29 @@ def run(words: Sequence[str]) -> int:
         return 141
 
 
+def _carried_out(words: Sequence[str]) -> int:
+    try:
+        command = typer.main.get_command(_application(_chosen(words)))
+        ended = command.main(args=list(words), prog_name="appliance", standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as error:
+        refusal = _of_the_machine(error)
+        if refusal is None:
+            raise
+        raise refusal from error
+    return ended if isinstance(ended, int) else 0
+
+
+def _of_the_machine(error: OSError) -> Refusal | None:
+    """What stands in the way at a place that was named to us, wherever we met it; None where we may be at fault."""
+    if error.errno not in _NOT_OURS or error.filename is None:
+        return None
+    kind = UsageRefused if error.errno in _NAMES else HostRefused
+    return kind((error.strerror or str(error)).lower(), where=os.fsdecode(error.filename), mend="name another place")
+
+
 def _refused(words: Sequence[str], status: int, message: str, refusal: Refusal | None) -> int:
-    output.note(f"appliance: {message}")
+    output.note(f"appliance: {output.one_line(message)}")
     if "--json" in words and not output.emitted():
         found = {"status": status, "message": message}
         if refusal is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
+
+from appliance.printing import json_text
 
 _emitted = False
 
@@ -16,7 +17,7 @@ def emit_json(value: Any) -> None:
     _emitted = True
     if hasattr(value, "json_value"):
         value = value.json_value()
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+    sys.stdout.write(json_text(value, sys.stdout.encoding or "utf-8") + "\n")
     sys.stdout.flush()
 
 
@@ -37,6 +38,13 @@ def note(text: str) -> None:
     except OSError:
         # The reader of a pipe has gone, or the terminal: what is left in the buffer must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def one_line(text: str, longest: int = 2000) -> str:
+    """For a refusal: line feeds of a stranger's text are escaped as well; of an endless one both ends are kept."""
+    if len(text) > longest:
+        text = f"{text[: longest // 2]} [...] {text[-longest // 2 :]}"
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def printable(text: str) -> str:

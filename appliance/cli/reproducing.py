@@ -217,8 +217,8 @@ def _show_plan(ask: Ask, record: Record, keys: tuple[TrialKey, ...]) -> None:
     line(f"solver  {plan.solver.name} ({plan.solver.kind}, digest {plan.solver.digest}), model {plan.model or 'none'}")
     line(f"harness {harness.version}, commit {harness.commit or 'unknown'}{' (dirty)' if harness.dirty else ''}")
     line(f"trials  {len(keys)} of {len(trial_keys(plan))}")
-    for pin in sorted({planned.images.composed.config for planned in plan.tasks}):
-        line(f"image   {pin}")
+    for pin, name in sorted({(planned.images.composed.config, planned.spec.image) for planned in plan.tasks}):
+        line(f"image   {pin} ({name})")
     for name in dict.fromkeys(key.task for key in keys):
         limits = plan.task(name).spec.limits
         line(

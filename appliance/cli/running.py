@@ -17,7 +17,7 @@ from appliance.digests import sha256_of_file
 from appliance.energy.estimators import active_watts
 from appliance.errors import HostRefused, InputRefused, TrialsIncomplete, UsageRefused
 from appliance.files import write_atomically
-from appliance.records.plan import PlannedEnergy, RunPlan, TrialPlan
+from appliance.records.plan import MAX_TRIALS, PlannedEnergy, RunPlan, TrialPlan
 from appliance.records.words import EnergyMode
 from appliance.solvers.definition import Auto, SolverDefinition
 from appliance.solvers.finding import find_solver, find_solvers
@@ -74,7 +74,7 @@ class _Question:
 
 def carry_out(ask: Ask) -> int:
     """The exit status. Raises the refusals of whatever it calls."""
-    if ask.resume is not None and ask.out is not None:
+    if ask.resume is not None and ask.out is not None and ask.out.suffix != ".json":
         raise UsageRefused("a resumed run stays in its folder", where="--out", mend="leave --out away")
     watts = active_watts(os.environ)
     question = _question(ask, watts)
@@ -142,7 +142,7 @@ def _question(ask: Ask, watts: float | None) -> _Question:
         words = [str(paths.get(plan.solver.name, plan.solver.name)) for plan in before]
         definitions = tuple(find_solver(word) for word in words)
     solvers = {definition.name: definition for definition in definitions}
-    if before and _only_locates(ask):
+    if before and _only_locates(ask) and solvers.keys() == {plan.solver.name for plan in before}:
         # Nothing was asked anew: the plans are the ones that lie in the folder.
         return _Question(suite, solvers, before)
     options = PlanOptions(
@@ -172,6 +172,9 @@ def _question(ask: Ask, watts: float | None) -> _Question:
         plan_trials(suite, definition, resolve_images(chosen, definition, images), options)
         for definition in definitions
     )
+    trials = sum(len(plan.tasks) * plan.passes * plan.rollouts for plan in plans)
+    if trials > MAX_TRIALS:
+        raise UsageRefused(f"over {MAX_TRIALS} trials: {trials}", where="--solver", mend="run the solvers one by one")
     return _Question(suite, solvers, plans)
 
 
@@ -203,7 +206,7 @@ def _challenge(path: Path | None) -> str | None:
 def _folder(ask: Ask, run: str) -> tuple[Path, Path | None]:
     """Where the run lies, and the one file that was asked for beside it."""
     if ask.resume is not None:
-        return ask.resume, None
+        return ask.resume, ask.out
     if ask.out is None:
         return Path("runs") / run, None
     if ask.out.suffix != ".json":

@@ -28,14 +28,21 @@ def shell(
     import tempfile
 
     from appliance.cli.shelling import choose, enter
+    from appliance.errors import UsageRefused
     from appliance.reproduce.suites import suite_of
 
+    words = tuple(command or ())
+    if words and words[0].startswith("-") and words[0] != "--":
+        raise UsageRefused(
+            "no command begins with a dash",
+            where=words[0],
+            mend=f"options stand before RUN: shell {words[0]} ... RUN TRIAL",
+        )
     path, record, result = choose(run, solver, trial)
     blobs = path.resolve().parent.parent / "blobs"
     with tempfile.TemporaryDirectory(prefix="appliance-shell-") as scratch:
         found = suite_of(record, str(path), suite, blobs if blobs.is_dir() else None, Path(scratch))
         note(_about(record, result))
-        words = tuple(command or ())
         raise typer.Exit(enter(record, result, found, blobs, words[words[:1] == ("--",) :]))
 
 

@@ -13,6 +13,7 @@ from appliance.cli.output import note
 from appliance.digests import sha256_hex
 from appliance.errors import HostRefused, InputRefused, UsageRefused
 from appliance.ports import LOCK_LABEL, RUN_LABEL, ContainerSpec, ExecSpec
+from appliance.reading import read_regular
 from appliance.records.record import Record
 from appliance.records.trial import TrialResult
 from appliance.report.load import record_paths
@@ -102,7 +103,7 @@ def _patch(result: TrialResult, blobs: Path) -> bytes:
         return b""
     path = blobs / "sha256" / diff.sha256
     try:
-        content = path.read_bytes()
+        content = read_regular(path, diff.bytes, follow=False)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path), mend="bring the run's blobs along") from error
     if sha256_hex(content) != diff.sha256:

@@ -104,6 +104,9 @@ def _task(suite: Suite, name: str) -> Task:
 
 
 def _suite_row(suite: Suite) -> dict[str, Any]:
+    from appliance.tasks.checks import read_checks
+
+    stored = read_checks(suite.folder, suite.digest)
     return {
         "name": suite.name,
         "version": suite.version,
@@ -114,6 +117,7 @@ def _suite_row(suite: Suite) -> dict[str, Any]:
         "timeoutResolves": suite.timeout_resolves,
         "weight": suite.weight,
         "checksDigest": suite.checks_digest,
+        "checkedTasks": len(stored.value.rates) if stored else 0,
         "quarantined": suite.quarantined,
         "forgeable": {name: list(forgers) for name, forgers in suite.forgeable.items()},
     }
@@ -123,7 +127,8 @@ def _checked(row: dict[str, Any]) -> str:
     if row["checksDigest"] is None:
         return "  not checked"
     out, forged = len(row["quarantined"]), len(row["forgeable"])
-    return f"  checked{f', {out} quarantined' if out else ''}{f', {forged} forgeable' if forged else ''}"
+    some = "" if row["checkedTasks"] == row["tasks"] else f"{row['checkedTasks']} of {row['tasks']} "
+    return f"  {some}checked{f', {out} quarantined' if out else ''}{f', {forged} forgeable' if forged else ''}"
 
 
 def _task_row(suite: Suite, task: Task) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def table(checks: Checks) -> list[str]:
         lines += [f"    {finding}" for finding in task.findings]
     good = sum(task.task not in checks.quarantined and task.task not in checks.forgeable for task in checks.rates)
     bad = f"{len(checks.quarantined)} quarantined, {len(checks.forgeable)} forgeable"
-    lines.append(f"{len(checks.rates)} tasks: {good} ok, {bad}")
+    lines.append(f"{len(checks.rates)} {'task' if len(checks.rates) == 1 else 'tasks'}: {good} ok, {bad}")
     return lines
 
 

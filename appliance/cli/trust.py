@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,6 +74,15 @@ def _print(roots: list[dict[str, Any]], own: dict[str, Any] | None) -> None:
         line(f"local log    {own['size']} entries, root {own['root']}")
 
 
+def _holds(path: Path, content: bytes) -> bool:
+    from appliance.reading import read_regular
+
+    try:
+        return read_regular(path, len(content)) == content
+    except OSError:
+        return False
+
+
 @app.command()
 def export(
     trust: Annotated[str, typer.Option(help="The root to export, by its name in roots.toml.")] = "local",
@@ -89,7 +99,7 @@ def export(
         root = find_root(trusts.roots_file(), trust)
         own = root.name == trusts.LOCAL
         identity, issuer = (signer_of_local(root), ISSUER) if own else ("NAME", "URL")
-    if out.exists() and out.read_bytes() != root.content:
+    if os.path.lexists(out) and not _holds(out, root.content):
         raise UsageRefused("another file is there already", where=str(out), mend="--out FILE")
     write_atomically(out, root.content)
     words = ["--trusted-root", str(out), "--root-sha256", root.sha256, "--identity", identity, "--issuer", issuer]

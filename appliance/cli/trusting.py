@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.errors import InputRefused, UsageRefused
+from appliance.reading import read_regular
 
 if TYPE_CHECKING:
     from attest.checks import Check
@@ -67,8 +68,7 @@ def read_bounded_record(path: Path) -> bytes:
     from attest.canonical import MAX_BYTES
 
     try:
-        with path.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+        return read_regular(path, MAX_BYTES)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error
 
@@ -78,10 +78,10 @@ def read_bounded_bundle(path: Path) -> bytes:
     from attest.errors import Refused
 
     try:
-        with path.open("rb") as stream:
-            return stream.read(MAX_BUNDLE_BYTES + 1)
+        return read_regular(path, MAX_BUNDLE_BYTES)
     except OSError as error:
-        raise Refused("bundle", error.strerror or str(error), where=str(path), mend="--bundle FILE") from error
+        mend = "--bundle FILE; a record that nobody signed: appliance sign RECORD"
+        raise Refused("bundle", error.strerror or str(error), where=str(path), mend=mend) from error
 
 
 def all_checks(blobs: Path | None, allow_missing_blobs: bool) -> Sequence[Check]:

@@ -77,7 +77,7 @@ def _facts(report: Report) -> dict[str, str]:
         "signed at": signed,
         "assurance": f"{report.assurance}: {MEANING[report.assurance]}",
         "root": f"{report.root_name} sha256:{report.root_sha256}",
-        "provenance": _provenance(report) or "no energy stated",
+        "provenance": _provenance(report) or ("no energy stated" if report.verified else "not read"),
         "record": f"sha256:{report.record_sha256}",
         "bundle": f"sha256:{report.bundle_sha256}",
     }

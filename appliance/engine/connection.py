@@ -70,13 +70,18 @@ class Address:
 def engine_address(text: str | None = None) -> Address:
     """`text`, else `DOCKER_HOST`, else the system's socket. Raises HostRefused on a scheme that we cannot speak."""
     text = text or os.environ.get("DOCKER_HOST") or DEFAULT_ADDRESS
-    parts = urlsplit(text)
-    if parts.scheme in {"unix", "http+unix"}:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        mend = "as unix:///var/run/docker.sock or tcp://HOST:2376"
+        raise HostRefused(f"DOCKER_HOST is no address: {error}", where=text, mend=mend, reason="address") from error
+    if parts.scheme in {"unix", "http+unix"} and parts.netloc + parts.path:
         return Address(text, parts.netloc + parts.path, "", 0, None)
     if parts.scheme in {"tcp", "http", "https"} and parts.hostname:
         secure = parts.scheme == "https" or bool(os.environ.get("DOCKER_TLS_VERIFY"))
         folder = Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
-        port = parts.port or (2376 if secure else 2375)
+        port = port or (2376 if secure else 2375)
         return Address(text, None, parts.hostname, port, folder if secure else None)
     raise HostRefused(
         f"DOCKER_HOST has the scheme {parts.scheme or 'none'!r}, which is neither unix nor tcp",
@@ -93,13 +98,11 @@ def open_client(address: Address) -> tuple[docker.APIClient, str, Mapping[str, A
     Raises HostRefused, with the mend, where nothing answers.
     """
     tls = None
-    if address.certificates is not None:
-        folder = address.certificates
-        tls = docker.tls.TLSConfig(
-            client_cert=(str(folder / "cert.pem"), str(folder / "key.pem")), ca_cert=str(folder / "ca.pem"), verify=True
-        )
     base = address.text if address.path is None else f"unix://{address.path}"
     try:
+        if address.certificates is not None:
+            keys = [str(address.certificates / name) for name in ("cert.pem", "key.pem", "ca.pem")]
+            tls = docker.tls.TLSConfig(client_cert=(keys[0], keys[1]), ca_cert=keys[2], verify=True)
         probe = docker.APIClient(base_url=base, version="1.41", tls=tls or False, timeout=10)
         try:
             said = probe.version(api_version=False)

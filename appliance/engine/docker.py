@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ from appliance.ports import (
 )
 from appliance.records.record import EngineStamp
 from appliance.tasks.model import Limits, Network
+
+_VANISHING_SECONDS = 1.5
 
 
 class DockerEngine:
@@ -190,8 +193,18 @@ class DockerEngine:
         )
 
     def evidence(self, container: str) -> Evidence:
+        self._refuse_vanished(container)
         places = self._places_of(container)
         return Evidence(None, None, None) if places is None else cgroups.read_evidence(places)
+
+    def _refuse_vanished(self, container: str) -> None:
+        """A solver can end its container, but not remove it: where one goes away, somebody else took it.
+
+        `docker rm -f` kills first and removes a little later, so one that has stopped is looked at for a while.
+        """
+        until = time.monotonic() + _VANISHING_SECONDS
+        while not self._inspect(container).get("State", {}).get("Running") and time.monotonic() < until:
+            time.sleep(0.1)
 
     def cpu_ns(self, run: str, trial: str) -> int | None:
         """CPU time so far of a trial's container, by the engine's one-shot statistics; None where there is none."""

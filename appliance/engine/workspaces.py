@@ -17,6 +17,7 @@ from appliance.engine.places import Places, places
 from appliance.engine.pristine import PristineTrees
 from appliance.engine.volume import VolumeWorkspace
 from appliance.errors import HostRefused
+from appliance.files import disk_of
 from appliance.ports import RUN_LABEL, Workspace
 
 Kind = Literal["overlay", "volume"]

@@ -85,7 +85,8 @@ def leavings(runs: Iterable[str]) -> Iterable[Finding]:
     names = sorted(runs)
     if names:
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        yield Finding("cgroups", "info", f"cgroups of {len(names)} runs are there: {shown}", "appliance gc")
+        counted = "1 run" if len(names) == 1 else f"{len(names)} runs"
+        yield Finding("cgroups", "info", f"cgroups of {counted}, live or cut off: {shown}", "appliance gc")
 
 
 def counters(found: Sequence[str], reason: str | None, *, privilege: bool) -> Finding:

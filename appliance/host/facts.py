@@ -11,12 +11,11 @@ from appliance.cgroups import Hierarchies, parse_mountinfo
 from appliance.digests import sha256_hex
 from appliance.energy.cpus import parse_cpuinfo
 from appliance.records.record import Check, EngineStamp, HostStamp
+from appliance.records.words import NOISE
 
 # Salts the digest, so that it cannot be looked up among digests of machine ids made elsewhere.
 _ID_SALT: Final = b"bench-appliance host "
 UNKNOWN: Final = "unknown"
-NOISE: Final = frozenset({"cpu_load", "containers", "steal"})
-"""Checks whose warning makes a run `noisy` (harness row H13)."""
 
 
 @dataclass(frozen=True)

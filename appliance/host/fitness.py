@@ -214,7 +214,7 @@ def energy_filtering(roots: Roots) -> Check:
 
 def checkout(dirty: bool | None) -> Check:
     if dirty:
-        return _warn("checkout", "the harness runs from a checkout with changes", "git stash")
+        return _warn("checkout", "the harness runs from a checkout with changes", "git commit, or git stash")
     return _info("checkout", "clean" if dirty is False else "not a checkout")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ class Catalog:
     def folder(self, name: str) -> Path:
         """Raises UsageRefused with the names that there are."""
         if name in self.names():
-            return next(root / name for root in self.roots if (root / name / DEFINITION).is_file())
+            return next(root / name for root in self.roots if os.path.lexists(root / name / DEFINITION))
         known = ", ".join(self.names()) or "none"
         raise UsageRefused(f"no image is named {name!r}", mend=f"known: {known}")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -13,6 +11,8 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator,
 from appliance.digests import sha256_hex
 from appliance.errors import InputRefused
 from appliance.images.builder.recipe import USER
+from appliance.reading import read_regular
+from appliance.tasks.toml import parse_toml
 from appliance.wire import Wire, first_problem
 
 DEFINITION: Final = "image.toml"
@@ -112,23 +112,9 @@ def read_definition(folder: Path) -> Definition:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise InputRefused(f"over {_MAX_BYTES // 1024} KiB", where=str(path))
-        text = content.decode("utf-8")
-        return tomllib.loads(text)
+        return parse_toml(read_regular(path, _MAX_BYTES), str(path))
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise InputRefused(f"not UTF-8 at byte {error.start}", where=str(path)) from error
-    except RecursionError as error:
-        raise InputRefused("nested too deeply", where=str(path)) from error
-    except ValueError as error:  # of TOML's syntax, or digits beyond int()'s bound
-        found = re.search(r"at line (\d+)", str(error))
-        line = found[1] if found else str(text.rstrip().count("\n") + 1)
-        words = " ".join(str(error).split())
-        raise InputRefused(f"not TOML: {words}", where=f"{path}:{line}") from error
 
 
 def _dotted(error: ValidationError) -> str:

@@ -101,6 +101,9 @@ class ImageLibrary:
             try:
                 found[pin.config] = self._engine.resolve(pin) or self._load(pin)
             except HostRefused as refusal:
+                if refusal.reason == "disk_full":
+                    # Not about this image: the next one would end the same way, and the mend is another.
+                    raise
                 missing.append(f"{pin.config}: {refusal.message}")
             except EngineFailed as failure:
                 missing.append(f"{pin.config}: {failure}")

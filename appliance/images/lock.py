@@ -15,9 +15,12 @@ from appliance.files import write_atomically
 from appliance.images.builder.oci import Identity
 from appliance.images.builder.recipe import PLATFORM, Locked
 from appliance.pins import Pin, Sha256
+from appliance.reading import read_regular
 from appliance.wire import Wire
 
 LOCK: Final = "image.lock.json"
+_LATEST_EPOCH: Final = 0o77777777777
+MAX_BYTES: Final = 64 * 1024 * 1024
 _REPACKED: Final = re.compile(r"[+~.](?:dfsg|ds|repack)[0-9.]*$")
 Moment = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 
@@ -86,6 +89,8 @@ class ImageLock(Wire):
 
     @model_validator(mode="after")
     def _is_sorted_and_unique(self) -> Self:
+        if self.source_date_epoch > _LATEST_EPOCH:
+            raise ValueError(f"sourceDateEpoch is after {_LATEST_EPOCH}, the last that a tar archive can hold")
         keys = [(entry.kind, entry.name) for entry in self.entries]
         if keys != sorted(set(keys)):
             raise ValueError("entries are sorted by kind and name, each once")
@@ -100,7 +105,7 @@ def read_lock(folder: Path) -> ImageLock:
     """Raises InputRefused with file and JSON path."""
     path = folder / LOCK
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MAX_BYTES)
     except FileNotFoundError as error:
         raise InputRefused("no lock", where=str(path), mend=f"appliance images lock {folder.name}") from error
     except OSError as error:

@@ -10,34 +10,30 @@ from typing import Final
 
 from appliance import bundle
 from appliance.errors import HostRefused
+from appliance.files import disk_of
 from appliance.ports import EngineFailed
 
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_BARRED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _ELSEWHERE: Final = "or name another place in XDG_CACHE_HOME"
-
-
-def full(folder: Path, what: str = "the disk is full") -> HostRefused:
-    return HostRefused(what, where=str(folder), mend=f"free some space there, {_ELSEWHERE}", reason="disk_full")
+MEND: Final = f"free some space there, {_ELSEWHERE}"
 
 
 @contextmanager
 def writing_to(folder: Callable[[], Path] = bundle.cache_home) -> Iterator[None]:
     """Failures of a write below `folder` as HostRefused; whatever was half-written is its writer's to remove."""
-    try:
-        yield
-    except (OSError, EngineFailed) as error:
-        # The engine's adapter translates what befell the file that it was writing for us, too.
-        cause = error if isinstance(error, OSError) else error.__cause__
-        number = cause.errno if isinstance(cause, OSError) else None
-        if number in _FULL:
-            raise full(folder()) from error
-        if isinstance(error, OSError) and number in _BARRED:
-            at = error.filename or str(folder())
+    place = folder()
+    with disk_of(place, MEND):
+        try:
+            yield
+        except EngineFailed as failure:
+            # The engine's adapter translates what befell the file that it was writing for us, too.
+            cause = failure.__cause__
+            if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise OSError(cause.errno, cause.strerror) from failure
+            raise
+        except PermissionError as error:
             raise HostRefused(
                 (error.strerror or str(error)).lower(),
-                where=str(at),
+                where=str(error.filename or place),
                 mend=f"see to its owner and mode, {_ELSEWHERE}",
-                reason="disk",
+                reason="permission",
             ) from error
-        raise

@@ -15,7 +15,7 @@ from appliance.files import write_atomically
 from appliance.images import debian, wheels
 from appliance.images.builder.recipe import Locked
 from appliance.images.lock import LockedSuite
-from appliance.images.room import full
+from appliance.images.room import MEND
 
 BUNDLE_VARIABLE: Final = "APPLIANCE_PACKAGES"
 """Folders of packages that somebody kept, under their file names or their sha256."""
@@ -45,7 +45,8 @@ def fetch(
         # apt and pip don't say which of their failures are ours to mend.
         free = shutil.disk_usage(store).free
         if free < size:
-            raise full(store, f"{size / 1e6:.1f} MB of packages are to be fetched, {free / 1e6:.1f} MB are free")
+            said = f"{size / 1e6:.1f} MB of packages are to be fetched, {free / 1e6:.1f} MB are free"
+            raise HostRefused(said, where=str(store), mend=MEND, reason="disk_full")
     debs = [package for package in left if package.kind == "deb"]
     if debs:
         try:

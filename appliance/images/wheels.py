@@ -13,7 +13,7 @@ from appliance.digests import sha256_of_file
 from appliance.errors import HostRefused, InputRefused
 from appliance.images.builder.recipe import Locked
 from appliance.images.lock import LockedPackage
-from appliance.images.room import full
+from appliance.images.room import MEND
 
 PYTHON: Final = {"bookworm": "3.11"}
 """The interpreter of a suite: what wheels must fit."""
@@ -71,7 +71,7 @@ def _pip(arguments: Sequence[str], suite: str, into: Path, failure: str) -> None
         if "No module named pip" in ended.stderr:
             raise HostRefused("this Python has no pip, which fetches wheels", mend=f"{sys.executable} -m ensurepip")
         if "[Errno 28]" in ended.stderr:
-            raise full(into)
+            raise HostRefused("no space left on device", where=str(into), mend=MEND, reason="disk_full")
         words = next(
             (line for line in ended.stderr.splitlines()[::-1] if line.startswith("ERROR: ")), ended.stderr[-200:]
         )

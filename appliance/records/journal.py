@@ -19,6 +19,9 @@ from appliance.records.record import HarnessStamp, HostStamp
 from appliance.records.trial import Baseline, TrialResult
 from appliance.wire import EXACT, INFORMATIVE, Wire, parsed
 
+MAX_BYTES: Final = 1024 * 1024 * 1024
+"""Of a whole journal; whoever reads one holds it to this."""
+
 
 class HeaderLine(Wire):
     """The first line, and nowhere else: what `--resume` compares before it goes on."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from appliance.digests import sha256_hex
 from appliance.pins import Pin, Sha256
@@ -54,6 +54,15 @@ class PlannedEnergy(Wire):
     scheduling: Annotated[Literal["exclusive", "shared"], EXACT]
 
 
+MAX_TRIALS: Final = 100_000
+"""Of all plans of a run: the index of a trial has five digits (formats 5), and a stranger's plan is listed whole."""
+
+
+def _refuse_countless(trials: int) -> None:
+    if trials > MAX_TRIALS:
+        raise ValueError(f"over {MAX_TRIALS} trials")
+
+
 class TrialPlan(Wire):
     """`planDigest` is the sha256 of the canonical bytes of this."""
 
@@ -77,6 +86,11 @@ class TrialPlan(Wire):
     """`--limit-KEY V`: already applied to every task's limits, listed so that a policy can refuse them."""
     challenge: Annotated[Sha256 | None, EXACT]
     harness_version: Annotated[str, EXACT]
+
+    @model_validator(mode="after")
+    def _can_be_counted(self) -> Self:
+        _refuse_countless(len(self.tasks) * self.passes * self.rollouts)
+        return self
 
     @property
     def digest(self) -> str:
@@ -110,3 +124,8 @@ class RunPlan(Wire):
 
     schema_: Annotated[Literal["run-plan-v1"], EXACT] = Field(default="run-plan-v1", alias="schema")
     plans: Annotated[tuple[TrialPlan, ...], EXACT]
+
+    @model_validator(mode="after")
+    def _can_be_counted(self) -> Self:
+        _refuse_countless(sum(len(plan.tasks) * plan.passes * plan.rollouts for plan in self.plans))
+        return self

@@ -45,3 +45,5 @@ OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 ENERGY_FLAGS: Final[frozenset[str]] = frozenset(get_args(EnergyFlag))
 PROVENANCE_BEST_FIRST: Final[tuple[Provenance, ...]] = get_args(Provenance)
 BASIS_BEST_FIRST: Final[tuple[Basis, ...]] = get_args(Basis)
+NOISE: Final = frozenset({"cpu_load", "containers", "steal"})
+"""Fitness checks whose warning makes a host `noisy` (harness row H13)."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from appliance.digests import sha256_hex
 from appliance.errors import AttestationRefused, InputRefused, UsageRefused
+from appliance.reading import open_regular
 from appliance.records.blob import BlobRef
 from appliance.records.record import Record
 from appliance.records.trial import TrialResult
@@ -104,9 +105,8 @@ def artifact(known: dict[str, BlobRef], name: str, folder: Path | None) -> bytes
         raise InputRefused("no folder of blobs beside the record", mend="--blobs DIR")
     path = folder / "sha256" / blob.sha256
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as stream:
-            content = stream.read(blob.bytes + 1)
+        with open_regular(path, follow=False) as stream:
+            content = stream.read(blob.bytes + 1) if os.fstat(stream.fileno()).st_size == blob.bytes else b""
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path), mend="--blobs DIR") from error
     if len(content) != blob.bytes or sha256_hex(content) != blob.sha256:

@@ -10,14 +10,26 @@ from appliance.errors import InputRefused
 from appliance.records.record import Record
 
 _BUNDLE = ".sigstore.json"
+_RUN = frozenset({"plan.json", ".sources.json", "verdict.json"})  # what a run folder holds beside its records
 
 
 def record_paths(path: Path) -> tuple[Path, ...]:
     """The record files that `path` stands for, by name. Raises InputRefused where there are none."""
+    try:
+        return _record_paths(path)
+    except OSError as error:
+        raise InputRefused(error.strerror or str(error), where=str(path)) from error
+
+
+def _record_paths(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         return (path,)
     folder = path / "records" if (path / "records").is_dir() else path
-    found = sorted(file for file in folder.glob("*.json") if not file.name.endswith(_BUNDLE))
+    found = sorted(file for file in folder.glob("*.json") if not file.name.endswith(_BUNDLE) and file.name not in _RUN)
+    if not found and (path / "plan.json").is_file():
+        raise InputRefused(
+            "no record yet: the run goes on, or was cut off", where=str(path), mend=f"appliance run --resume {path}"
+        )
     if not found:
         raise InputRefused("no records in this folder", where=str(path), mend="give a run folder or a record's file")
     return tuple(found)

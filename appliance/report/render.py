@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
+from appliance.printing import json_text
 from appliance.records.frontier import Frontier, Point, energy_point, frontier, ranking_refusal
 from appliance.records.record import Record
 from appliance.records.words import OUTCOMES
 from appliance.report.cohorts import cohorts, differing_fields
 from appliance.report.text import render_text
+from appliance.report.words import cell
 
 Form = Literal["text", "json", "csv"]
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -25,7 +26,7 @@ def render(records: Sequence[Record], form: Form) -> str:
         case "text":
             return render_text(records)
         case "json":
-            return json.dumps(report_value(records), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+            return json_text(report_value(records)) + "\n"
         case "csv":
             return _csv(records)
 
@@ -146,6 +147,6 @@ def _plain(value: Any) -> Any:
     """A stranger's text that a spreadsheet would take for a formula gets a quote before it."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
+    if isinstance(value, str):
+        return f"'{cell(value)}" if value.startswith(_FORMULA) else cell(value)
     return "" if value is None else value

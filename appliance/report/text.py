@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from appliance.records.frontier import Frontier, energy_point, frontier, money_point, ranking_refusal
 from appliance.records.record import Record
 from appliance.records.summary import PassSummary
+from appliance.records.words import NOISE
 from appliance.report import words
 from appliance.report.cohorts import Cohort, cohorts, differing_fields
 from appliance.report.table import table
@@ -110,8 +111,10 @@ def _remarks(record: Record) -> Iterator[str]:
         yield f"not under the suite's own limits: {cell(changed)}"
     if record.meter.reason:
         yield f"energy: {cell(record.meter.reason)}"
-    if any(host.noisy for host in record.hosts):
-        yield "the host was noisy"
+    for host in record.hosts:
+        if host.noisy:
+            heard = [check.message for check in host.fitness if check.name in NOISE and check.level != "info"]
+            yield f"the host was noisy: {cell('; '.join(heard) or 'why was not recorded')}"
     yield from (f"warning: {cell(warning)}" for warning in record.warnings)
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from appliance.bundle import shipped
-from appliance.digests import sha256_of_file
+from appliance.digests import sha256_hex
 from appliance.errors import InputRefused, Refusal
+from appliance.reading import read_regular
 from appliance.records.record import Record
-from appliance.tasks.archive import unpack_suite
+from appliance.tasks.archive import MAX_BYTES, unpack_suite
 from appliance.tasks.model import Suite
 from appliance.tasks.reader import read_suite
+from appliance.tasks.toml import Table
 
 
 def suite_of(record: Record, where: str, given: Path | None, blobs: Path | None, scratch: Path) -> Suite:
@@ -47,7 +48,7 @@ def suite_of(record: Record, where: str, given: Path | None, blobs: Path | None,
 def _named(suite: Suite, recorded: str) -> Suite:
     """A suite that does not name itself is called after its folder, which its digest does not cover."""
     toml = suite.folder / "suite.toml"
-    names_itself = toml.is_file() and "name" in tomllib.loads(toml.read_text(encoding="utf-8"))
+    names_itself = toml.is_file() and "name" in Table.read(toml)
     return suite if names_itself else replace(suite, name=recorded)
 
 
@@ -68,11 +69,15 @@ def _unpacked(record: Record, blobs: Path | None, scratch: Path) -> Path | None:
     if archive is None or blobs is None:
         return None
     blob = blobs / "sha256" / archive.sha256
-    if not blob.is_file():
+    try:
+        content = read_regular(blob, MAX_BYTES, follow=False)
+    except FileNotFoundError:
         return None
-    if blob.stat().st_size != archive.bytes or sha256_of_file(blob) != archive.sha256:
+    except OSError as error:
+        raise InputRefused(error.strerror or str(error), where=str(blob), mend="fetch it again") from error
+    if len(content) != archive.bytes or sha256_hex(content) != archive.sha256:
         raise InputRefused("the suite's archive is not what its name says", where=str(blob), mend="fetch it again")
     folder = scratch / "suite"
     shutil.rmtree(folder, ignore_errors=True)
-    unpack_suite(blob.read_bytes(), folder)
+    unpack_suite(content, folder, where=str(blob))
     return folder

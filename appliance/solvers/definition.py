@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,8 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from appliance.digests import digest_of_entries, sha256_hex
 from appliance.errors import InputRefused, UsageRefused
+from appliance.reading import read_regular
 from appliance.records.words import SolverKind
 from appliance.solvers import placeholders
+from appliance.tasks.names import relative_problem
+from appliance.tasks.toml import parse_toml, short
 from appliance.wire import first_path, first_problem
 
 Auto = Literal["low", "medium", "high"]
@@ -23,6 +25,10 @@ OUTPUT_PARSERS: Final[frozenset[str]] = frozenset()
 """Names that `output` may take; none yet: a solver is judged by its exit status and the oracle."""
 _BUILT_IN: Final = frozenset({"reference", "noop"})
 _NOT_YET: Final = frozenset({"chat", "cascade"})
+_MAX_BYTES: Final = 1024 * 1024
+_MAX_PATH: Final = 1024
+_MAX_PART: Final = 255
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 
 Words = tuple[str, ...]
@@ -118,23 +124,19 @@ class SolverDefinition:
 def read_definition(path: Path) -> SolverDefinition:
     """Raises InputRefused with file and dotted key; a syntax error also has its line and column."""
     try:
-        content = path.read_bytes()
-        text = content.decode()
-        table = tomllib.loads(text)
+        content = read_regular(path, _MAX_BYTES)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise InputRefused(f"not UTF-8 at byte {error.start}", where=str(path)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputRefused(f"not TOML: {error}", where=str(path)) from error
+    table = parse_toml(content, str(path))
     try:
-        # By way of JSON: a strict model takes a list for a tuple only from there. Dates become text and are refused.
-        toml = _Toml.model_validate_json(json.dumps(table, default=str))
+        # By way of JSON: a strict model takes a list for a tuple only from there. No key takes a number: a date is one.
+        toml = _Toml.model_validate_json(json.dumps(table, default=lambda _: 0))
     except ValidationError as error:
         key = first_path(error).removeprefix("$.")
         unknown = error.errors(include_url=False)[0]["type"] == "extra_forbidden"
         raise InputRefused("unknown key" if unknown else first_problem(error), where=f"{path}: {key}") from error
     _check_kind(toml, path)
+    _check_texts(toml, path)
     _check_placeholders(toml, path)
     templates = _read_templates(toml, path)
     return SolverDefinition(
@@ -181,8 +183,26 @@ def _check_kind(toml: _Toml, path: Path) -> None:
         raise InputRefused(f"no output parser {toml.output!r}; known: {known}", where=f"{path}: output")
     try:
         re.compile(toml.version_pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise InputRefused(f"not a regular expression: {error}", where=f"{path}: version_pattern") from error
+
+
+def _check_texts(toml: _Toml, path: Path) -> None:
+    """What no command line, environment or file system can carry is refused here, not by the engine in each trial."""
+    texts: list[tuple[str, str]] = [
+        *((f"argv[{index}]", word) for index, word in enumerate(toml.argv)),
+        *((f"version_argv[{index}]", word) for index, word in enumerate(toml.version_argv or ())),
+        *((f"env.{short(name)}", value) for name, value in toml.env.items()),
+        *((key, word) for key, words in _flag_lists(toml) for word in words),
+    ]
+    for key, text in texts:
+        if "\0" in text:
+            raise InputRefused("holds a NUL, which no command line can carry", where=f"{path}: {key}")
+    if toml.argv and not toml.argv[0].strip():
+        raise InputRefused("names no program", where=f"{path}: argv[0]", mend="the program comes first")
+    for name in toml.env:
+        if not _VARIABLE.fullmatch(name):
+            raise InputRefused("no name of a variable", where=f"{path}: env.{short(name)}", mend="as MY_NAME")
 
 
 def _check_placeholders(toml: _Toml, path: Path) -> None:
@@ -227,19 +247,42 @@ def _read_templates(toml: _Toml, path: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for target, source in toml.files.items():
         where = f'{path}: files."{target}"'
-        if not target.startswith("{home}/") or ".." in PurePosixPath(target).parts:
-            raise InputRefused("templates go under {home}/", where=where)
+        _check_target(target, toml.files, where)
         if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts:
             raise InputRefused("a template lies beside the TOML", where=where)
         try:
-            text = (path.parent / source).read_text()
-        except OSError as error:
-            raise InputRefused(f"{source}: {error.strerror or error}", where=where) from error
+            beside = _lies_beside(path, source)
+            text = read_regular(path.parent / source, _MAX_BYTES).decode() if beside else ""
         except UnicodeDecodeError as error:
             raise InputRefused(f"{source}: not UTF-8 at byte {error.start}", where=where) from error
+        except OSError as error:
+            raise InputRefused(f"{source}: {error.strerror or error}", where=where) from error
+        if not beside:
+            raise InputRefused(f"{source}: a symbolic link that leads elsewhere", where=where, mend="copy the file")
         _check_text(text, f"{path.parent / source}", whole_argument=False)
         found[target] = text
     return found
+
+
+def _check_target(target: str, others: Iterable[str], where: str) -> None:
+    below = target.removeprefix("{home}/")
+    if below == target or ".." in PurePosixPath(target).parts:
+        raise InputRefused("templates go under {home}/", where=where)
+    too_long = len(below.encode()) > _MAX_PATH or any(len(part.encode()) > _MAX_PART for part in below.split("/"))
+    problem = relative_problem(below) or ("is too long" if too_long else None)
+    if problem:
+        raise InputRefused(f"a path that {problem}", where=where)
+    if any(other.startswith(f"{target}/") for other in others):
+        raise InputRefused("a file, and the folder of another", where=where)
+
+
+def _lies_beside(path: Path, source: str) -> bool:
+    """A solver that somebody handed over takes nothing else of this machine along; the TOML itself may be a link."""
+    try:
+        end = (path.parent / source).resolve()
+        return any(end.is_relative_to(folder) for folder in (path.parent.resolve(), path.resolve().parent))
+    except (RuntimeError, ValueError):  # a loop of links, which 3.11 reports so; a NUL: reading it says which
+        return True
 
 
 def _digest(content: bytes, files: Mapping[str, str], templates: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from appliance.digests import sha256_hex
 from appliance.errors import InputRefused
 from appliance.files import write_atomically
 from appliance.pins import Sha256
+from appliance.reading import read_regular
 from appliance.tasks.tree import CHECKS_JSON
 from appliance.wire import INFORMATIVE, Wire, first_path, first_problem
 
@@ -83,7 +84,7 @@ def read_checks(suite: Path, suite_digest: str) -> StoredChecks | None:
     """
     for path in (suite / CHECKS_JSON, _in_data_folder(suite_digest)):
         try:
-            content = path.read_bytes()
+            content = read_regular(path, MAX_BYTES)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
         except OSError as error:

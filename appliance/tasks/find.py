@@ -30,8 +30,8 @@ def find_suite(name_or_path: str | Path, cwd: Path | None = None) -> Path:
     if not asked or "\0" in asked:
         raise UsageRefused("the suite's name is empty", mend=_known(here))
     known = {found.name: found.folder for found in reversed(list_suites(here))}
-    path = here / Path(asked).expanduser()
     try:
+        path = here / Path(asked).expanduser()
         if "/" in asked or asked in {".", ".."} or isinstance(name_or_path, Path):
             if path.is_dir():
                 return path

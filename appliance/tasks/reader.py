@@ -41,6 +41,14 @@ _IMAGE = re.compile(rf"sha256:[0-9a-f]{{64}}|[a-z0-9](?:[a-z0-9._-]{{0,126}}[a-z
 
 def read_suite(folder: Path) -> Suite:
     """The suite of a folder, every task checked. Raises InputRefused for the first problem, in order of task names."""
+    try:
+        return _suite(folder)
+    except OSError as error:  # a folder that may not be searched, a name that is too long: wherever it was met
+        where = str(error.filename or folder)
+        raise InputRefused(error.strerror or str(error), where=where, mend="make it readable") from error
+
+
+def _suite(folder: Path) -> Suite:
     if not folder.is_dir():
         raise InputRefused("not a folder", where=str(folder), mend="a suite is a folder of tasks")
     table = _suite_table(folder)

@@ -8,9 +8,43 @@ from pathlib import Path
 from typing import Any, Final
 
 from appliance.errors import InputRefused
+from appliance.reading import read_regular
 
 MAX_BYTES: Final = 1024 * 1024
+_INTEGER_BITS: Final = 64
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _PLACE = re.compile(r"^(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.S)
+
+
+def parse_toml(content: bytes, file: str) -> dict[str, Any]:
+    """The one TOML parser of every door. Raises InputRefused with line and column, or with the dotted key of a number
+    that JSON could not carry on."""
+    try:
+        values = tomllib.loads(content.decode("utf-8"))
+        _refuse_long_numbers(values, "", file)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputRefused(
+            f"not UTF-8 at byte {error.start}", where=f"{file}:{line}", mend="save it as UTF-8"
+        ) from error
+    except RecursionError as error:
+        raise InputRefused("nested too deeply", where=file) from error
+    except ValueError as error:  # TOMLDecodeError is one; digits beyond int()'s bound are another
+        raise _syntax(str(error), file, last_line=content.rstrip().count(b"\n") + 1) from error
+    return values
+
+
+def _refuse_long_numbers(value: object, place: str, file: str) -> None:
+    """TOML promises 64 bits; beyond, `0x...` reads more digits than Python itself prints."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            shown = key if _BARE.fullmatch(key) else short(key)
+            _refuse_long_numbers(inner, f"{place}.{shown}" if place else shown, file)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _refuse_long_numbers(inner, f"{place}[{index}]", file)
+    elif isinstance(value, int) and value.bit_length() >= _INTEGER_BITS:
+        raise InputRefused("a whole number of more than 64 bits", where=f"{file}: {place}")
 
 
 class Table:
@@ -25,34 +59,21 @@ class Table:
     def read(cls, path: Path) -> Table:
         """Raises InputRefused with line and column for a syntax error, and for a file over 1 MiB."""
         try:
-            with path.open("rb") as stream:
-                content = stream.read(MAX_BYTES + 1)
+            content = read_regular(path, MAX_BYTES)
         except OSError as error:
             raise InputRefused(error.strerror or str(error), where=str(path)) from error
-        if len(content) > MAX_BYTES:
-            raise InputRefused(f"over {MAX_BYTES // 1024} KiB", where=str(path), mend="keep large text in files")
         return cls.parse(content, str(path))
 
     @classmethod
     def parse(cls, content: bytes, file: str) -> Table:
-        try:
-            return cls(tomllib.loads(content.decode("utf-8")), file)
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            raise InputRefused(
-                f"not UTF-8 at byte {error.start}", where=f"{file}:{line}", mend="save it as UTF-8"
-            ) from error
-        except RecursionError as error:
-            raise InputRefused("nested too deeply", where=file) from error
-        except ValueError as error:  # TOMLDecodeError is one; digits beyond int()'s bound are another
-            raise _syntax(str(error), file) from error
+        return cls(parse_toml(content, file), file)
 
     def refusal(self, key: str, message: str, mend: str | None = None) -> InputRefused:
         return InputRefused(message, where=f"{self._file}: {self.dotted(key)}", mend=mend)
 
     def dotted(self, key: str) -> str:
         # As TOML would write it: a key with a dot or a space in it is quoted.
-        shown = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else ascii(key)
+        shown = key if _BARE.fullmatch(key) else short(key)
         return f"{self._dotted}.{shown}" if self._dotted else shown
 
     def __contains__(self, key: str) -> bool:
@@ -165,9 +186,9 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "a table" if isinstance(value, dict) else "a date or time")
 
 
-def _syntax(message: str, file: str) -> InputRefused:
+def _syntax(message: str, file: str, last_line: int) -> InputRefused:
     found = _PLACE.match(message)
     if not found:
         return InputRefused(f"not TOML: {message.splitlines()[0][:200]}", where=file)
-    place = f":{found['line']}:{found['column']}" if found["line"] else ": at its end"
+    place = f":{found['line']}:{found['column']}" if found["line"] else f":{last_line}: at its end"
     return InputRefused(f"not TOML: {found['message'].splitlines()[0][:200]}", where=f"{file}{place}")

@@ -13,12 +13,14 @@ from typing import Final
 from appliance.bundle import cache_home
 from appliance.errors import HostRefused
 from appliance.files import write_atomically
+from appliance.reading import read_regular
 from appliance.records.plan import TrialPlan, trial_keys
 from appliance.trials.room import grader_disk_mib
 
 KEPT_MIB_A_TRIAL: Final = 1
 """Journal line, streams, diff and report of a trial that says no more than usual; its cap is 20 MiB of streams."""
 _MIB: Final = 1024 * 1024
+_MAX_SPEEDS_BYTES: Final = 16 * _MIB
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Estimate:
     def lines(self) -> tuple[str, ...]:
         cost = "unknown: this version knows no prices" if self.needs_model else "0 (no model)"
         return (
-            f"trials:  {self.trials} and {self.baselines} baselines",
+            f"trials:  {self.trials}, and {self.baselines} {'baseline' if self.baselines == 1 else 'baselines'}",
             f"disk:    {self.disk_mib} MiB at most at a time",
             f"time:    {_spoken(self.seconds)} ({self.seconds_from})",
             f"dollars: {cost}",
@@ -89,8 +91,8 @@ def speed_key(plan: TrialPlan) -> str:
 def known_speeds() -> dict[str, float]:
     """Of earlier runs on this machine; empty where none is kept, or what is kept cannot be read."""
     try:
-        kept = json.loads(_speeds_path().read_text())
-    except (OSError, ValueError):
+        kept = json.loads(read_regular(_speeds_path(), _MAX_SPEEDS_BYTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(kept, dict):
         return {}

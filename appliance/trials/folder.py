@@ -11,14 +11,18 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from appliance.digests import sha256_hex
-from appliance.errors import HostRefused, UsageRefused
+from appliance.errors import HostRefused, InputRefused, UsageRefused
 from appliance.files import disk_of, fsync_folder, store_blob, write_atomically
+from appliance.reading import read_regular
 from appliance.records import journal
 from appliance.records.blob import BlobRef
 from appliance.records.plan import RunPlan, TrialPlan
 from appliance.records.record import HarnessStamp
+
+_MAX_SOURCES_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,9 @@ class Sources:
     def of(cls, folder: RunFolder) -> Sources | None:
         """None where they are not known, or no longer there."""
         try:
-            said = json.loads(folder.sources.read_bytes())
+            said = json.loads(read_regular(folder.sources, _MAX_SOURCES_BYTES))
             found = cls(Path(said["suite"]), {str(name): Path(path) for name, path in said["solvers"].items()})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return found if all(path.exists() for path in (found.suite, *found.solvers.values())) else None
 
@@ -159,8 +163,6 @@ class JournalWriter:
     def _write(self, content: bytes) -> None:
         """Whole, or not at all: a line of another thread must not come after half of this one."""
         try:
-            if self._failed:
-                raise OSError(errno.EIO, "an earlier line could not be written")
             _write_all(self._descriptor, content)
         except OSError:
             with contextlib.suppress(OSError):
@@ -177,6 +179,8 @@ class JournalWriter:
     def _refuse_closed(self) -> None:
         if self._descriptor < 0:
             raise ValueError("the journal is closed")
+        if self._failed:
+            raise OSError(errno.EIO, "an earlier line could not be written")
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
@@ -215,7 +219,12 @@ def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: Harn
             where=f"--resume {folder.root}",
             mend="give the flags of the first start, or start a new run",
         )
-    content = folder.journal.read_bytes() if folder.journal.exists() else b""
+    try:
+        content = read_regular(folder.journal, journal.MAX_BYTES)
+    except FileNotFoundError:
+        content = b""
+    except OSError as error:
+        raise InputRefused(error.strerror or str(error), where=str(folder.journal)) from error
     if b"\n" not in content:
         return None
     found = journal.decode(content, str(folder.journal))

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from appliance.errors import UsageRefused
 from appliance.ports import Images
 from appliance.records.plan import (
+    MAX_TRIALS,
     PlannedEnergy,
     PlannedImages,
     PlannedSolver,
@@ -91,6 +92,9 @@ def plan_trials(
     solver.check_model(options.model)
     flags = solver.flags(mode=options.mode, auto=options.auto, self_correct=options.self_correct)
     chosen = chosen_tasks(suite, options)
+    if len(chosen) * options.passes * options.rollouts > MAX_TRIALS:
+        asked = f"{len(chosen)} tasks, {options.passes} passes, {options.rollouts} rollouts"
+        raise UsageRefused(f"over {MAX_TRIALS} trials: {asked}", where="--rollouts", mend="ask for fewer")
     if solver.kind == "reference":
         for task in chosen:
             check_reference(task.folder)

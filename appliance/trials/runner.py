@@ -42,6 +42,8 @@ class Tally:
     """Worth another try, in their order."""
     signal: int | None
     failing: str | None
+    hurried: bool = False
+    """A second signal came: trials may still be at work."""
 
     @property
     def ended(self) -> bool:
@@ -84,6 +86,7 @@ class Runner:
             thread.start()
         again: list[Trial] = []
         number: int | None = None
+        hurried = False
         left = len(threads)
         while left:
             event = self._events.get()
@@ -94,6 +97,7 @@ class Runner:
                 raise event.error
             elif isinstance(event, _Signalled):
                 if number is not None:
+                    hurried = True
                     break
                 number = event.number
                 _stop_soon(self._bench.stop)
@@ -101,7 +105,7 @@ class Runner:
                 self._watcher.ended(event)
                 if worth_another_try(event.outcome, event.reason):
                     again.append(event.trial)
-        return Tally(tuple(sorted(again, key=lambda trial: trial.index)), number, queue.failing)
+        return Tally(tuple(sorted(again, key=lambda trial: trial.index)), number, queue.failing, hurried)
 
     def _work(self, queue: _Shared) -> None:
         try:

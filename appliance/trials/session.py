@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +79,7 @@ def run_plans(
         if any(plan.energy.scheduling == "exclusive" for plan in plans):
             stack.enter_context(adapters.exclusive())
         stack.enter_context(adapters.reaper(session.run, lock))
-        stack.callback(adapters.reap, session.run)
+        stack.push(_reaping(adapters, session.run))
         stack.callback(shutil.rmtree, folder.in_flight, ignore_errors=True)
         stack.callback(adapters.meter.close_run, session.run)
         if before is not None:
@@ -91,6 +91,16 @@ def run_plans(
         labels = {RUN_LABEL: session.run, LOCK_LABEL: str(lock)}
         session.ask_versions(todo, labels, image_ids)
         return session.sweep(todo, labels, image_ids, host, watcher)
+
+
+def _reaping(adapters: Adapters, run: str) -> Callable[[object, BaseException | None, object], None]:
+    """The end of a run, for an ExitStack: its leavings go now, or are the reaper's where somebody cannot wait."""
+
+    def leave(_kind: object, error: BaseException | None, _trace: object) -> None:
+        if not (isinstance(error, RunStopped) and error.hurried):
+            adapters.reap(run)
+
+    return leave
 
 
 class _Session:
@@ -181,7 +191,8 @@ class _Session:
             number = self._begin(writer, host)
             bench = self._bench(number, labels, image_ids, stop, writer)
             runner = Runner(bench, writer.append, watcher, self._options.jobs)
-            total = sum(len(trial_keys(plan)) for plan in self._plans)
+            only = self._options.only
+            total = sum(only is None or key in only for plan in self._plans for key in trial_keys(plan))
             watcher.began(total, total - len(todo))
             with signals(runner.on_signal):
                 tally = runner.run(todo)
@@ -193,6 +204,7 @@ class _Session:
                 "the run was stopped; what had finished is kept",
                 status=_SIGNALLED + tally.signal,
                 mend=f"appliance run --resume {self._folder.root}",
+                hurried=tally.hurried,
             )
         return self._ended(self._write(), started=len(todo), failing=tally.failing)
 
@@ -298,7 +310,7 @@ def _refuse_strangers(plans: tuple[TrialPlan, ...], suite: Suite, solvers: Mappi
             )
         definition = solvers.get(plan.solver.name)
         if definition is None or definition.digest != plan.solver.digest:
-            there = f"this is {definition.digest[:12]}" if definition else "there is none"
+            there = f"this is {definition.digest[:12]}" if definition else "no such solver was given"
             raise InputRefused(
                 f"the plan is of solver {plan.solver.name!r} with digest {plan.solver.digest[:12]}, {there}",
                 where=str(definition.path) if definition else None,

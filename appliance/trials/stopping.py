@@ -23,8 +23,10 @@ class Interrupted(BaseException):
 class RunStopped(Refusal):
     """The run ended before its plan was done; everything it made is gone, what had finished is kept."""
 
-    def __init__(self, message: str, *, status: int, mend: str | None = None):
+    def __init__(self, message: str, *, status: int, mend: str | None = None, hurried: bool = False):
+        """`hurried`: somebody asked twice; what is left is the reaper's, however long the engine takes to answer."""
         super().__init__(message, mend=mend)
+        self.hurried = hurried
         self.status = status  # type: ignore[misc]  # 130, 143 or the class's own: known only when it happens
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,17 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
         Path(draft).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """At most `most` bytes and one more. Raises OSError for what is no regular file: a FIFO would block, a device
+    never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return stream.read(most + 1)
 
 
 def sync_folder(folder: Path) -> None:

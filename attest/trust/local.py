@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from attest import canonical
 from attest.errors import Refused
 from attest.local import certificates
-from attest.local.files import locked, sync_folder, write_atomically
+from attest.local.files import locked, read_bounded, sync_folder, write_atomically
 from attest.local.keys import KeyFolder, Keys
 from attest.local.log import LocalLog
 from attest.roots import MAX_ROOT_BYTES, Assurance, PinnedRoot, signer_of_local
@@ -49,7 +49,7 @@ class LocalTrust:
         self.folder = folder
         try:
             mode = folder.stat().st_mode
-            self._root_bytes = (folder / _ROOT).read_bytes()[: MAX_ROOT_BYTES + 1]
+            self._root_bytes = read_bounded(folder / _ROOT, MAX_ROOT_BYTES)
         except OSError as error:
             raise Refused(
                 "trust_root", error.strerror or str(error), where=str(folder), mend="appliance trust init"

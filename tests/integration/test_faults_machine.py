@@ -1,11 +1,14 @@
-"""Faults of the machine and of timing, met by the real command line: full disks, two at once, a terminal that hangs up."""
+"""Faults of the machine and of timing, met by the real command line: full disks, two at once, hang-ups."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +25,8 @@ from tests.trials_suites import write_solver, write_suite
 pytestmark = pytest.mark.docker
 _PATIENCE_SECONDS = 90
 T = TypeVar("T")
+DOCKER = ("docker", "-H", "unix:///var/run/docker.sock")
+LIMITED = ("--no-sign", "--limit-wall-seconds", "5")
 
 
 @pytest.fixture
@@ -40,14 +45,60 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB."""
+    """A file system of its own, with the room that a plan asks for; remounting makes it smaller."""
     place = tmp_path / "disk"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8g", "tmpfs", str(place)], check=True)
     try:
         yield place
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+class Silencer:
+    """The engine behind a socket of ours, which can be told to pass nothing on."""
+
+    def __init__(self, path: Path):
+        self._speaking = threading.Event()
+        self._speaking.set()
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def silence(self) -> None:
+        self._speaking.clear()
+
+    def speak(self) -> None:
+        self._speaking.set()
+
+    def close(self) -> None:
+        self._listening.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                theirs, _ = self._listening.accept()
+                engine = socket.socket(socket.AF_UNIX)
+                engine.connect("/var/run/docker.sock")
+                for pair in ((theirs, engine), (engine, theirs)):
+                    threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := source.recv(1 << 16):
+                self._speaking.wait()
+                target.sendall(chunk)
+            target.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Silencer]:
+    silencer = Silencer(tmp_path / "e.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/e.sock")
+    yield silencer
+    silencer.speak()
+    silencer.close()
 
 
 def started(there: Path, *words: str) -> subprocess.Popen[str]:
@@ -90,9 +141,9 @@ def test_a_terminal_that_hangs_up_stops_a_run_like_any_other_signal(there: Path)
 
 def test_a_run_that_was_told_to_outlive_its_terminal_does(there: Path) -> None:
     """`nohup`: a SIGHUP that was ignored before we came stays ignored."""
+    words = ["run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign", "--limit-wall-seconds", "4"]
     process = subprocess.Popen(
-        ["nohup", sys.executable, "-m", "appliance.cli.main", "run", "--suite", "small", "--solver", "slow"]
-        + ["--out", "r", "--no-sign", "--limit-wall-seconds", "4"],
+        ["nohup", sys.executable, "-m", "appliance.cli.main", *words],
         cwd=there,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -123,8 +174,11 @@ def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_when_there_is_room(th
     print_much = "head -c 400000 /dev/urandom"
     write_solver(there / "solvers", "loud", f'model = "none"\nargv = ["sh", "-c", {json.dumps(print_much)}]\n')
     words = ["run", "--suite", "small", "--solver", "loud", "--rollouts", "6", "--no-sign", "--no-suite-blob"]
-    status, said = appliance(there, *words, "--out", str(out))
-    assert status == 4, said
+    process = started(there, *words, "--out", str(out))
+    _until((out / "journal.jsonl").exists)
+    subprocess.run(["mount", "-o", "remount,size=2m", str(small_disk)], check=True)
+    said = said_by(process)
+    assert process.returncode == 4, said
     assert "no space left on device" in said.lower()
     assert f"--resume {out}" in said
     content = (out / "journal.jsonl").read_bytes()
@@ -133,7 +187,7 @@ def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_when_there_is_room(th
     finished = [line.trial for line in kept.lines if isinstance(line, TrialLine)]
     assert 0 < len(finished) < 12
     assert left_of(kept.header.run_id) == []
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    subprocess.run(["mount", "-o", "remount,size=8g", str(small_disk)], check=True)
     status, said = appliance(there, "run", "--resume", str(out), "--no-sign", "--no-suite-blob")
     assert status == 0, said
     after = [line.trial for line in lines(out) if isinstance(line, TrialLine)]
@@ -146,7 +200,7 @@ def test_a_run_of_a_suite_and_a_solver_given_by_path_goes_on_by_its_folder_alone
     suite = write_suite(tmp_path / "elsewhere" / "mine", ("a", "b"))
     solver = write_solver(tmp_path / "elsewhere", "own", 'model = "none"\nargv = ["true"]\n')
     process = started(there, "run", "--suite", str(suite), "--solver", str(solver), "--out", "r", "--no-sign")
-    _until(lambda: (there / "r" / "journal.jsonl").exists())
+    _until((there / "r" / "journal.jsonl").exists)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     status, said = appliance(there, "run", "--resume", "r", "--no-sign")
@@ -156,7 +210,7 @@ def test_a_run_of_a_suite_and_a_solver_given_by_path_goes_on_by_its_folder_alone
 
 def test_output_of_a_trial_whose_harness_was_killed_is_kept(there: Path) -> None:
     """As an interrupted line of the journal, with what the solver had printed so far (H22)."""
-    process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign")
+    process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", *LIMITED)
     _until(lambda: _solving(there / "r", process))
     process.kill()
     process.communicate()
@@ -170,6 +224,36 @@ def test_output_of_a_trial_whose_harness_was_killed_is_kept(there: Path) -> None
     assert (there / "r" / "blobs" / "sha256" / streams.stdout.blob.sha256).read_bytes() == b"begun\n"
 
 
+def test_a_container_that_somebody_else_removes_is_no_failure_of_the_solver(there: Path) -> None:
+    """`excluded: engine_error`, never a score; the next trial is not touched by it (H13)."""
+    process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", *LIMITED)
+    run = _until(lambda: _solving(there / "r", process))
+    label = ["--filter", f"label=org.bench-appliance.run={run}", "--filter", "label=org.bench-appliance.trial=00000"]
+    found = subprocess.run(["docker", "ps", "-q", *label], capture_output=True, text=True, check=True)
+    subprocess.run(["docker", "rm", "-f", *found.stdout.split()], check=True, capture_output=True)
+    said = said_by(process)
+    assert process.returncode == 5, said
+    trials = Record.read(there / "r" / "records" / "slow.json").trials
+    assert [(one.outcome, one.reason) for one in trials] == [
+        ("excluded", "engine_error"),
+        ("unresolved", "tests_failed"),
+    ]
+
+
+def test_asking_twice_ends_a_run_also_where_the_engine_is_silent(there: Path, silent_engine: Silencer) -> None:
+    """A second Ctrl-C waits for nothing, not for the engine either; the reaper clears up once it answers (H12)."""
+    process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign")
+    run = _until(lambda: _solving(there / "r", process))
+    silent_engine.silence()
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    said = said_by(process)
+    assert process.returncode == 130, said
+    silent_engine.speak()
+    _until(lambda: not left_of(run))
+
+
 def _solving(folder: Path, process: subprocess.Popen[str]) -> str | None:
     """The run's id, once its first solver runs."""
     assert process.poll() is None, process.communicate()
@@ -178,14 +262,14 @@ def _solving(folder: Path, process: subprocess.Popen[str]) -> str | None:
         return None
     run = journal.decode(path.read_bytes(), str(path)).header.run_id
     listed = subprocess.run(
-        ["docker", "ps", "-q", "--filter", f"label=org.bench-appliance.run={run}"],
+        [*DOCKER, "ps", "-q", "--filter", f"label=org.bench-appliance.run={run}"],
         capture_output=True,
         text=True,
         check=True,
     )
     for container in listed.stdout.split():
         top = subprocess.run(
-            ["docker", "top", container, "-eo", "pid,args"], capture_output=True, text=True, check=False
+            [*DOCKER, "top", container, "-eo", "pid,args"], capture_output=True, text=True, check=False
         )
         if "until [ -e /tmp/go ]" in top.stdout:
             return run

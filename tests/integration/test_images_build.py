@@ -22,6 +22,7 @@ from appliance.images.catalog import Catalog
 from appliance.images.lock import pin_of
 from appliance.images.store import package_store
 from appliance.pins import Pin
+from tests.images_small import builder_sources
 
 CHECKOUT = Path(__file__).parents[2]
 CATALOG = Catalog((CHECKOUT / "images",))
@@ -36,10 +37,10 @@ def everyones() -> Iterator[Path]:
         root = Path(folder)
         root.chmod(0o755)
         shutil.copytree(CHECKOUT / "images", root / "images")
-        for name in ("__init__.py", "errors.py", "digests.py", "images/__init__.py", "images/builder"):
-            source, target = CHECKOUT / "appliance" / name, root / "sources/appliance" / name
+        for source in builder_sources():
+            target = root / "sources" / source.relative_to(CHECKOUT)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(source, target) if source.is_dir() else shutil.copyfile(source, target)
+            shutil.copyfile(source, target)
         (root / "store").mkdir()
         for name in CATALOG.names():
             for package in CATALOG.recipe(name).packages:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.bundle import cache_home
 from appliance.engine.docker import connect
 from appliance.errors import HostRefused, UsageRefused
 from appliance.images import archives
@@ -23,7 +24,9 @@ from appliance.images.catalog import Catalog
 from appliance.images.library import ImageLibrary
 from appliance.images.store import package_store
 from appliance.pins import Pin
+from appliance.records.plan import PlannedImages, PlannedTask
 from tests.images_small import Shelf, deb, small_packages, small_shelf
+from tests.trials_suites import small_suite
 
 SHIPPED = Catalog((Path(__file__).parents[2] / "images",))
 pytestmark = pytest.mark.docker
@@ -242,6 +245,19 @@ def test_a_composed_image_is_made_again_by_another_process_from_its_pin(bench: B
     composed = bench.library.composed("small", solver)
     fresh = ImageLibrary(connect(), bench.shelf.catalog)
     found = fresh.ensure([composed])
+    bench.made += [*found.values(), bench.pin.config]
+    assert found == {composed.config: composed.config}
+
+
+def test_a_stranger_composes_from_what_the_plan_says_of_the_parts(bench: Bench, solver: str, tmp_path: Path) -> None:
+    """Whoever reproduces a record never composed its image before: both parts stand in the plan (I6, I26)."""
+    composed = bench.library.composed("small", solver)
+    shutil.rmtree(cache_home() / "compositions")
+    with pytest.raises(HostRefused, match="in neither the engine nor the cache"):
+        bench.ensure(composed)
+    images = PlannedImages(task=bench.pin, solver=bench.library.pin(solver)[0], composed=composed, rebuildable=True)
+    planned = PlannedTask(spec=small_suite(tmp_path / "suite").tasks[0].spec, images=images)
+    found = bench.library.ensure([composed], [planned])
     bench.made += [*found.values(), bench.pin.config]
     assert found == {composed.config: composed.config}
 

@@ -150,7 +150,7 @@ def test_strict_hosts_are_refused_by_their_warnings() -> None:
     with pytest.raises(HostRefused, match=r"checkout: .*; cpu_load: ") as refusal:
         fitness.refuse_unfit(checks)
     assert refusal.value.status == 4
-    assert refusal.value.mend == "git stash"
+    assert refusal.value.mend == "git commit, or git stash"
 
 
 def test_two_looks_give_shares_without_counting_guests_twice() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from appliance.images.catalog import Catalog
 from appliance.images.lock import read_lock, version_changes
 from appliance.images.sbom import bill_of_materials
 from appliance.images.store import fetch, package_store
-from tests.images_small import Shelf, deb, small_packages, small_shelf
+from tests.images_small import Shelf, builder_sources, deb, small_packages, small_shelf
 
 SHIPPED = Path(__file__).parents[2] / "images"
 
@@ -37,6 +38,14 @@ def test_a_definition_that_was_edited_makes_its_lock_stale(shelf: Shelf) -> None
     shelf.define("small", 'packages = ["hello-file", "base-passwd", "git"]')
     with pytest.raises(InputRefused, match=r"stale lock.*appliance images lock small"):
         build(shelf.catalog, "small", silent)
+
+
+def test_nix_gets_every_file_that_the_builder_runs_from() -> None:
+    """The flake lists what stands outside the builder's own folder; the rest of the checkout is no input (I2)."""
+    checkout = SHIPPED.parent
+    listed = set(re.findall(r'"(appliance/[a-z_/]+\.py)"', (checkout / "flake.nix").read_text()))
+    needed = {str(path.relative_to(checkout)) for path in builder_sources()}
+    assert {path for path in needed if not path.startswith("appliance/images/builder/")} == listed
 
 
 def test_a_base_with_another_pin_makes_a_lock_stale(shelf: Shelf) -> None:

@@ -47,10 +47,10 @@ def test_everything_that_ships_fits_its_own_schema(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("name = \n", "line 1"),
+        ("name = \n", r"task\.toml:1:8: not TOML"),
         ('name = "a"\nprompt = "p"\ntest_cmd = "t"\ntest_files = []\nnetwork = "lan"\n', r"\$\.network"),
         ('name = "a"\nprompt = "p"\ntest_cmd = "t"\ntest_files = []\ncolour = 1\n', "colour"),
-        ("\udcff", "utf-8"),
+        ("\udcff", "not UTF-8"),
     ],
 )
 def test_a_malformed_file_is_refused_with_its_place(tmp_path: Path, text: str, words: str) -> None:

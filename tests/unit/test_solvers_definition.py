@@ -70,7 +70,7 @@ def test_a_changed_template_is_another_solver(tmp_path: Path) -> None:
         ('model = "none"\nargv = ["a"]\n[files]\n"/etc/x" = "x"\n', 'files."/etc/x"', "under {home}/"),
         ('model = "none"\nargv = ["a"]\n[files]\n"{home}/x" = "../x"\n', 'files."{home}/x"', "beside the TOML"),
         ('model = "none"\nargv = ["a"]\n[files]\n"{home}/x" = "none.yml"\n', 'files."{home}/x"', "No such file"),
-        ('model = "none"\nargv = ["a" 1]\n', "", "line 4"),
+        ('model = "none"\nargv = ["a" 1]\n', "", "bad.toml:4:13: not TOML"),
     ],
 )
 def test_every_defect_is_one_refusal_with_file_and_key(tmp_path: Path, text: str, place: str, says: str) -> None:

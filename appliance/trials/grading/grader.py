@@ -251,9 +251,8 @@ class Grader:
         if not patch:
             return None
         said = self._engine.execute(ready.container, inside.git_apply_exec(patch))
-        if said.exit in (0, 126, 127) or said.start_error is not None:
-            return None
-        return words_of(said)
+        # 1 and 128 are git's own words. Killed, as by a limit that a huge patch meets, it has said nothing.
+        return words_of(said) if said.exit in (1, 128) and said.start_error is None else None
 
     def _oracle(self, ready: ReadyGrader, sifted: Sifted) -> tuple[Seen, OracleRun]:
         judged = ready.planned.spec.oracle.isolation == "user"
