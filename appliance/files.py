@@ -28,7 +28,12 @@ def disk_of(place: Path, mend: str) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write beside `path`, fsync, rename over it, fsync the folder. Parents are made; a failure leaves the old file."""
+    """Write beside `path`, fsync, rename over it, fsync the folder. Parents are made; a failure leaves the old file.
+
+    Only a file is ever replaced: raises OSError (EINVAL) where a device, a pipe or a folder lies there.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
     try:

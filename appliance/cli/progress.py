@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from appliance.cli.output import note, printable
@@ -70,8 +70,14 @@ def shown() -> Iterator[PlainProgress | BarProgress]:
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    progress = Progress(*columns, console=Console(stderr=True))
+    progress.start()
+    try:
         yield BarProgress(progress)
+    finally:
+        # A terminal that is gone must not hide why the run ended.
+        with suppress(OSError):
+            progress.stop()
 
 
 def said(ended: Ended) -> str:

@@ -42,7 +42,10 @@ def report(
     text = render(load_records(wanted), "json" if json else (form or Form.text).value)
     output.note("unverified: no signature was checked; `appliance verify RECORD` does")
     if out is not None:
-        write_atomically(out, text.encode())
+        try:
+            write_atomically(out, text.encode())
+        except OSError as error:
+            raise UsageRefused(error.strerror or str(error), where=f"--out {out}", mend="name another place") from error
         return
     sys.stdout.write(text)
     sys.stdout.flush()

@@ -28,7 +28,8 @@ class Catalog:
         return cls(tuple(roots[:1] if len(roots) == 2 and own.samefile(shipped) else roots))
 
     def names(self) -> tuple[str, ...]:
-        found = {path.parent.name for root in self.roots for path in root.glob(f"*/{DEFINITION}")}
+        folders = [path for root in self.roots for path in root.glob("*")]
+        found = {path.name for path in folders if os.path.lexists(path / DEFINITION)}
         return tuple(sorted(found))
 
     def folder(self, name: str) -> Path:

@@ -19,7 +19,7 @@ from appliance.files import disk_of, fsync_folder, store_blob, write_atomically
 from appliance.reading import read_regular
 from appliance.records import journal
 from appliance.records.blob import BlobRef
-from appliance.records.plan import RunPlan, TrialPlan
+from appliance.records.plan import RunPlan, TrialPlan, trial_keys
 from appliance.records.record import HarnessStamp
 
 _MAX_SOURCES_BYTES: Final = 1024 * 1024
@@ -236,7 +236,22 @@ def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: Harn
             where=f"--resume {folder.root}",
             mend="use the harness that started it, or start a new run",
         )
+    _refuse_strange_trials(found, plans, str(folder.journal))
     return found
+
+
+def _refuse_strange_trials(found: journal.Journal, plans: tuple[TrialPlan, ...], where: str) -> None:
+    """Every line about a trial is about the one that the plans have under its number; else InputRefused."""
+    planned = [(plan.digest, key) for plan in plans for key in trial_keys(plan)]
+    for number, line in enumerate(found.lines, start=2):
+        if not isinstance(line, journal.TrialLine | journal.InterruptedLine):
+            continue
+        if line.trial >= len(planned) or planned[line.trial] != (line.plan_digest, line.result.key):
+            raise InputRefused(
+                f"says trial {line.trial}, and is not about the trial that the plan has there",
+                where=f"{where}:{number}: $.trial",
+                mend="the journal was changed by hand: restore it, or start a new run",
+            )
 
 
 def differences(before: tuple[TrialPlan, ...], now: tuple[TrialPlan, ...]) -> list[str]:

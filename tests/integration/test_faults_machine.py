@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -25,6 +26,12 @@ from tests.trials_suites import write_solver, write_suite
 pytestmark = pytest.mark.docker
 _PATIENCE_SECONDS = 90
 T = TypeVar("T")
+IN_A_TERMINAL = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from appliance.cli.main import main
+main()
+"""
 DOCKER = ("docker", "-H", "unix:///var/run/docker.sock")
 LIMITED = ("--no-sign", "--limit-wall-seconds", "5")
 
@@ -135,6 +142,22 @@ def test_a_terminal_that_hangs_up_stops_a_run_like_any_other_signal(there: Path)
     said = said_by(process)
     assert process.returncode == 129, said
     assert "--resume r" in said
+    assert not Record.read(there / "r" / "records" / "slow.json").complete
+    assert left_of(run) == []
+
+
+def test_a_terminal_that_is_closed_under_a_run_changes_nothing_of_that(there: Path) -> None:
+    """Its bar can be drawn no more, and its last words are read by nobody; the status is 129 all the same (H12)."""
+    ours, theirs = os.openpty()
+    words = ["run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign"]
+    argv = [sys.executable, "-c", IN_A_TERMINAL, *words]
+    process = subprocess.Popen(
+        argv, cwd=there, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, text=True
+    )
+    os.close(theirs)
+    run = _until(lambda: _solving(there / "r", process))
+    os.close(ours)
+    assert process.wait(timeout=_PATIENCE_SECONDS) == 129
     assert not Record.read(there / "r" / "records" / "slow.json").complete
     assert left_of(run) == []
 

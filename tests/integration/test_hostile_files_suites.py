@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -68,18 +69,24 @@ def test_what_lies_in_the_place_of_a_file_is_named(tmp_path: Path, spoil: Callab
     assert words in refused(tmp_path, "tasks", "show", "./suite", "one", "--json", status=3).line
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """pytest's own folders are closed to other users, anew at each start of any pytest."""
+    with tempfile.TemporaryDirectory(prefix="hostile-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
 @pytest.mark.parametrize("closed", [".", "one", "one/before", "one/task.toml", "one/before/a"])
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
-def test_what_may_not_be_read_is_named(tmp_path: Path, closed: str) -> None:
+def test_what_may_not_be_read_is_named(open_folder: Path, closed: str) -> None:
     """A folder that may not be searched is a refusal as well as a file that may not be read."""
-    suite = _suite(tmp_path)
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
+    suite = _suite(open_folder)
     (suite / closed).chmod(0)
     other = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
     home = {"HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
-    found = refused(tmp_path, "tasks", "show", "./suite", "one", "--json", status=3, prefix=other, environment=home)
+    found = refused(open_folder, "tasks", "show", "./suite", "one", "--json", status=3, prefix=other, environment=home)
     assert "ermission denied" in found.line
 
 

@@ -113,6 +113,17 @@ def test_a_trial_in_flight_when_its_harness_was_killed_is_kept_as_interrupted(tm
     assert not folder.in_flight.exists()
 
 
+@pytest.mark.parametrize("changed", [b'"trial":1', b'"trial":7'])
+def test_a_line_about_another_trial_than_its_number_says_is_refused(tmp_path: Path, changed: bytes) -> None:
+    """A journal changed by hand is not folded into a record: its line is named (H22)."""
+    suite = small_suite(tmp_path / "suite", "a", "b")
+    run_suite(tmp_path / "run", suite, find_solver("noop"))
+    folder = RunFolder(tmp_path / "run")
+    folder.journal.write_bytes(folder.journal.read_bytes().replace(b'"trial":0', changed))
+    with pytest.raises(InputRefused, match=r"journal\.jsonl:\d+: \$\.trial"):
+        run_suite(tmp_path / "run", suite, find_solver("noop"), run_options={"resume": True})
+
+
 def test_only_what_errored_is_retried(tmp_path: Path) -> None:
     """--retry errored: scored trials stand; the later line stands in for the earlier one."""
     suite = small_suite(tmp_path / "suite", "a", "b")

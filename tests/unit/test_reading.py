@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from appliance.digests import sha256_of_file
+from appliance.files import write_atomically
 from appliance.reading import open_regular, read_regular
 from attest.local.files import read_bounded
 
@@ -73,3 +74,12 @@ def test_a_name_that_no_file_can_have_is_an_error_like_any_other(tmp_path: Path)
     """Paths come from TOML and JSON, where a NUL can stand."""
     with pytest.raises(OSError, match="no name that a file can have"):
         read_regular(tmp_path / "a\0b", 10)
+
+
+def test_only_a_file_is_ever_written_over(tmp_path: Path) -> None:
+    """`--out /dev/full`, typed by root, put a file in the device's place."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        write_atomically(tmp_path / "pipe", b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+    assert (tmp_path / "pipe").is_fifo()
