@@ -7,12 +7,14 @@ to its exit or limit, close, evidence, kill, remove, release. Grading starts onl
 from __future__ import annotations
 
 import shutil
+import time
 import traceback
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from appliance.errors import HostRefused
 from appliance.files import disk_of
@@ -46,6 +48,8 @@ from appliance.trials.outcomes import SolverEnd, Verdict, cause_of, outcome_of, 
 from appliance.trials.results import Seen, artifact, keep_grade, result_of, spooled_streams, streams_of
 from appliance.trials.stopping import Interrupted, Stop
 from appliance.trials.turns import Turns
+
+_KILLED: Final = 137
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,9 @@ def _solve(trial: Trial, bench: Bench, seen: Seen, undo: ExitStack, early: Early
         seen.wall_seconds = ended.wall_seconds
         seen.streams = streams_of(ended, bench.folder.keep)
         bench.stop.check()
+        if ended.exit == _KILLED:
+            # Perhaps with its whole container: the engine is given the moment that it takes to notice.
+            time.sleep(0.3)
         seen.evidence = bench.engine.evidence(container)
         disk = workspace.disk()
         bench.engine.remove(container)

@@ -191,7 +191,7 @@ def _attempted(attempt: _Attempt, grader: Grader) -> Checked:
         return Checked(name, BASELINE, baseline.verdict == "failed", words, 0, findings)
     graded = grader.grade(ready, attempt.changes)
     words = ": ".join(filter(None, (graded.outcome, graded.reason, graded.detail)))
-    problem = (f"our patch of {attempt.solver} does not apply: {graded.patch_problem}",) if graded.patch_problem else ()
+    problem = (f"the diff of {attempt.solver}: {graded.patch_problem}",) if graded.patch_problem else ()
     reached = (graded.unrouted or 0) if attempt.solver in (REFERENCE, NOOP) else 0
     return Checked(name, attempt.solver, graded.outcome == "resolved", words, reached, problem)
 

@@ -131,7 +131,7 @@ def keep_grade(graded: Graded, seen: Seen, keep: Keep) -> None:
         if content is not None:
             seen.artifacts.append(artifact(name, "application/octet-stream", content, keep))
     if graded.patch_problem is not None:
-        seen.faults.append(f"git would not apply the solver's diff: {graded.patch_problem}")
+        seen.faults.append(f"the solver's diff: {graded.patch_problem}")
 
 
 def artifact(name: str, media_type: str, content: bytes, keep: Keep) -> Artifact:

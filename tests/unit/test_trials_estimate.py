@@ -10,6 +10,7 @@ from appliance.errors import HostRefused
 from appliance.solvers.finding import find_solver
 from appliance.trials.estimate import estimate, keep_speeds, known_speeds, refuse_short_disk, speed_key
 from appliance.trials.planning import plan_trials
+from appliance.trials.room import LAID_MIB
 from tests.trials_suites import images, options, small_suite
 
 
@@ -23,7 +24,7 @@ def test_time_comes_from_the_limits_until_a_run_was_seen(tmp_path: Path, monkeyp
     first = estimate((plan,), 2, known_speeds())
     assert (first.trials, first.baselines, first.seconds) == (4, 2, 80.0)
     assert first.seconds_from == "if every trial takes its limits"
-    assert first.disk_mib == 2 * (100 + 264) + 4
+    assert first.disk_mib == 2 * (100 + 100 + LAID_MIB) + 4
     keep_speeds((plan,), 1.5)
     then = estimate((plan,), 1, known_speeds())
     assert (then.seconds, then.seconds_from) == (6.0, "as the last run")

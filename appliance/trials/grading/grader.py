@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,11 @@ from appliance.records.trial import Baseline, Grade
 from appliance.records.words import Outcome, Reason
 from appliance.tasks.model import Task
 from appliance.trials.grading import container as inside
-from appliance.trials.grading.patch import patch_of
+from appliance.trials.grading.patch import PatchTooLarge, patch_of
 from appliance.trials.grading.restored import Sifted, sift
 from appliance.trials.grading.seen import Seen, cut_off, frame_of, open_report, seen_in, statuses_of, words_of
 from appliance.trials.grading.tests_tree import TestsTree, copy_tests
-from appliance.trials.grading.tree import Node, after, file_changes, pristine_nodes, shown
+from appliance.trials.grading.tree import FileChange, Node, after, file_changes, pristine_nodes, shown
 from appliance.trials.grading.verdict import OracleRun, baseline_verdict, verdict
 from attest import canonical
 
@@ -61,10 +61,10 @@ class Graded:
     """Every path that the solver changed, restored ones included."""
     restored: tuple[str, ...]
     dropped: tuple[str, ...]
-    patch: bytes
-    """All that the solver changed, as `git apply` takes it."""
+    patch: bytes | None
+    """All that the solver changed, as `git apply` takes it; None where it is larger than is kept."""
     patch_problem: str | None
-    """What `git apply --check` had against it: a defect of ours. None also where there was no git to ask."""
+    """Why there is none, or what `git apply --check` had against it. None also where there was no git to ask."""
     stdout: Captured
     stderr: Captured
     report: bytes | None
@@ -133,9 +133,8 @@ class Grader:
             spec = ready.planned.spec
             pristine = pristine_nodes(ready.task.before)
             changed = file_changes(pristine, after(pristine, changes.entries))
-            patch = patch_of(changed)
             sifted = self._sift(ready, pristine, changes)
-            problem = self._patch_problem(ready, patch)
+            patch, problem = self._checked_patch(ready, changed)
             seen, run = self._oracle(ready, sifted)
             said = verdict(spec.oracle, run)
             return Graded(
@@ -246,6 +245,13 @@ class Grader:
             names = said.stdout.kept.decode("utf-8", "replace").split() if said.exit == 0 else []
             self._modules[ready.image] = frozenset(names)
         return self._modules[ready.image]
+
+    def _checked_patch(self, ready: ReadyGrader, changed: Sequence[FileChange]) -> tuple[bytes | None, str | None]:
+        try:
+            patch = patch_of(changed)
+        except PatchTooLarge as error:
+            return None, f"not kept: {error}"
+        return patch, self._patch_problem(ready, patch)
 
     def _patch_problem(self, ready: ReadyGrader, patch: bytes) -> str | None:
         if not patch:

@@ -15,6 +15,12 @@ from difflib import SequenceMatcher
 from appliance.trials.grading.tree import FileChange, Node
 
 CONTEXT = 3
+MAX_BYTES = 32 * 1024 * 1024
+_LARGE_TEXT = 1024 * 1024
+"""Bytes beyond which a text is not taken apart into lines: each line is an object of its own."""
+_LINE = 52
+"""Bytes of packed content in a line of a binary hunk."""
+_CHUNK = 1024 * _LINE
 _SMALL_ENOUGH_TO_MATCH = 4_000_000
 """Product of the line counts between common head and tail up to which lines are matched: it is quadratic."""
 _GIT_MODE = {"644": b"100644", "755": b"100755", "link": b"120000"}
@@ -22,8 +28,19 @@ _NO_BLOB = b"0" * 40
 _C_ESCAPES = {7: b"a", 8: b"b", 9: b"t", 10: b"n", 11: b"v", 12: b"f", 13: b"r", 34: b'"', 92: b"\\"}
 
 
-def patch_of(changes: Iterable[FileChange]) -> bytes:
-    return b"".join(part for change in changes for part in _file_patch(change))
+class PatchTooLarge(Exception):
+    """Raised instead of a patch beyond the bound: what a solver writes must not fill the harness's memory (H24)."""
+
+
+def patch_of(changes: Iterable[FileChange], bound: int = MAX_BYTES) -> bytes:
+    """Raises PatchTooLarge for more than `bound` bytes; one file at a time is held beside the patch."""
+    patch = bytearray()
+    for change in changes:
+        for part in _file_patch(change):
+            patch += part
+            if len(patch) > bound:
+                raise PatchTooLarge(f"over {bound // 1024 // 1024} MiB")
+    return bytes(patch)
 
 
 def quoted(path: bytes) -> bytes:
@@ -56,7 +73,11 @@ def _file_patch(change: FileChange) -> Iterator[bytes]:
     if before == behind:
         return
     if _is_binary(before) or _is_binary(behind):
-        yield b"GIT binary patch\n" + _literal(behind) + b"\n" + _literal(before) + b"\n"
+        yield b"GIT binary patch\n"
+        yield from _literal(behind)
+        yield b"\n"
+        yield from _literal(before)
+        yield b"\n"
         return
     yield b"--- " + (_marked(b"a/" + change.path) if old is not None else b"/dev/null") + b"\n"
     yield b"+++ " + (_marked(b"b/" + change.path) if new is not None else b"/dev/null") + b"\n"
@@ -85,19 +106,38 @@ def _blob_id(node: Node | None, content: bytes) -> bytes:
     if node is None:
         return _NO_BLOB
     # git names blobs by SHA-1; nothing of ours trusts the name.
-    named = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+    named = hashlib.sha1(b"blob %d\0" % len(content), usedforsecurity=False)
+    named.update(content)
     return named.hexdigest().encode()
 
 
 def _is_binary(content: bytes) -> bool:
-    return b"\0" in content
+    return b"\0" in content or len(content) > _LARGE_TEXT
 
 
-def _literal(content: bytes) -> bytes:
-    packed = zlib.compress(content, 9)
-    lines = [b"literal %d\n" % len(content)]
-    for start in range(0, len(packed), 52):
-        chunk = packed[start : start + 52]
+def _literal(content: bytes) -> Iterator[bytes]:
+    yield b"literal %d\n" % len(content)
+    packed = bytearray()
+    for part in _packed(content):
+        packed += part
+        whole = len(packed) - len(packed) % _LINE
+        yield _encoded(bytes(packed[:whole]))
+        del packed[:whole]
+    yield _encoded(bytes(packed))
+
+
+def _packed(content: bytes) -> Iterator[bytes]:
+    packer = zlib.compressobj(9)
+    view = memoryview(content)
+    for start in range(0, len(content), _CHUNK):
+        yield packer.compress(view[start : start + _CHUNK])
+    yield packer.flush()
+
+
+def _encoded(packed: bytes) -> bytes:
+    lines = []
+    for start in range(0, len(packed), _LINE):
+        chunk = packed[start : start + _LINE]
         length = len(chunk) + (64 if len(chunk) <= 26 else 70)  # A-Z for 1 - 26, a-z for 27 - 52
         lines.append(bytes([length]) + base64.b85encode(chunk, pad=True) + b"\n")
     return b"".join(lines)
