@@ -12,6 +12,7 @@ from pydantic import AfterValidator, StringConstraints
 from pydantic.fields import FieldInfo
 
 from appliance.records.energy import EnergyFigure, EnergyPart
+from appliance.records.plan import TrialPlan
 from appliance.records.trial import TrialResult
 from appliance.records.words import ENERGY_FLAGS, REASONS_OF
 from appliance.wire import Wire
@@ -42,6 +43,9 @@ def _constraints(field: FieldInfo) -> list[Any]:
 
 def _consistent(model: type[Wire], values: dict[str, Any]) -> dict[str, Any]:
     """Mended so that the model's own validators hold."""
+    if issubclass(model, TrialPlan):
+        # A plan of more trials than anyone may ask for is no plan.
+        values |= {"passes": values["passes"] % 100 + 1, "rollouts": values["rollouts"] % 100 + 1}
     if issubclass(model, TrialResult):
         reasons = sorted(REASONS_OF[values["outcome"]])
         values["reason"] = reasons[len(values["started_at"]) % len(reasons)] if reasons else None

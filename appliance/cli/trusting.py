@@ -77,11 +77,14 @@ def read_bounded_bundle(path: Path) -> bytes:
     from attest.bundle import MAX_BUNDLE_BYTES
     from attest.errors import Refused
 
+    mend = "--bundle FILE; a record that nobody signed: appliance sign RECORD"
     try:
-        return read_regular(path, MAX_BUNDLE_BYTES)
+        content = read_regular(path, MAX_BUNDLE_BYTES)
     except OSError as error:
-        mend = "--bundle FILE; a record that nobody signed: appliance sign RECORD"
         raise Refused("bundle", error.strerror or str(error), where=str(path), mend=mend) from error
+    if not content:
+        raise Refused("bundle", "is empty", where=str(path), mend=mend)
+    return content
 
 
 def all_checks(blobs: Path | None, allow_missing_blobs: bool) -> Sequence[Check]:
