@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Protocol
 
-from appliance.cgroups import hierarchies, remove_run_cgroups, run_cgroup, runs_with_cgroups
+from appliance.cgroups import hierarchies, remove_run_cgroups, run_cgroup, runs_with_cgroups, tasks_below
 from appliance.engine.locks import is_locked, lock_path, take
 from appliance.engine.mounting import mounts_under, unmount
 from appliance.engine.places import RUN_ID, Places, places
@@ -23,7 +23,7 @@ from appliance.errors import HostRefused
 from appliance.ports import LOCK_LABEL, RUN_LABEL, EngineFailed
 
 _OLD_SECONDS = 3600.0
-"""A folder or cgroup that no lock speaks of may be of a run that is just starting; after this it is not."""
+"""A folder that no lock speaks of may be of a run that is just starting; after this it is not."""
 _PASSES = 40
 _BETWEEN_PASSES_SECONDS = 0.5
 
@@ -137,7 +137,8 @@ def _lock_folders(where: Places, *, everyone: bool) -> list[Path]:
     if everyone and os.geteuid() == 0:
         folders += sorted(Path("/run/user").glob("*/bench-appliance"))
         folders += sorted(Path("/tmp").glob("bench-appliance-*"))  # noqa: S108 - `places` puts them there
-    return folders
+    # In /tmp anyone may put a file of that name, and a lock beneath a file can be neither held nor found free.
+    return [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
 
 
 def _dead_by_lock(where: Places, *, everyone: bool) -> dict[str, Path]:
@@ -161,20 +162,29 @@ def _dead_by_label(engine: ReapedEngine, where: Places, *, everyone: bool) -> di
 
 
 def _dead_by_age(where: Places) -> dict[str, Path]:
-    trees = hierarchies()
+    """Runs whose lock is gone with whoever held it: their folders once old, their cgroups once nothing lives there.
+
+    An ordinary user's run cannot remove its cgroups, and takes its lock along; a live one's lock is in a place we see.
+    """
     scratch = where.state / "scratch"
-    folders = list(scratch.iterdir()) if scratch.is_dir() else []
+    suspects = {folder.name for folder in (scratch.iterdir() if scratch.is_dir() else ()) if _is_old(folder)}
+    trees = hierarchies()
     for run in runs_with_cgroups(trees):
-        folders += [folder for folder in trees.folders(run_cgroup(run)) if folder.is_dir()]
+        folders = [folder for folder in trees.folders(run_cgroup(run)) if folder.is_dir()]
+        if all(_is_old(folder) or not tasks_below(folder) for folder in folders):
+            suspects.add(run)
     dead = {}
-    for folder in folders:
-        if not RUN_ID.match(folder.name):
+    for run in suspects:
+        if not RUN_ID.match(run):
             continue
-        locks = [lock_path(Places(locks, where.state), folder.name) for locks in _lock_folders(where, everyone=True)]
-        old = time.time() - folder.stat().st_mtime > _OLD_SECONDS
-        if old and not any(is_locked(lock) for lock in locks):
-            dead[folder.name] = locks[0]
+        locks = [lock_path(Places(locks, where.state), run) for locks in _lock_folders(where, everyone=True)]
+        if not any(is_locked(lock) for lock in locks):
+            dead[run] = lock_path(where, run)
     return dead
+
+
+def _is_old(folder: Path) -> bool:
+    return time.time() - folder.stat().st_mtime > _OLD_SECONDS
 
 
 def clear_caches(where: Places | None = None) -> int:

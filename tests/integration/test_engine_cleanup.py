@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.cgroups import hierarchies, runs_with_cgroups
+from appliance.cgroups import hierarchies, remove_run_cgroups, run_cgroup, runs_with_cgroups
 from appliance.engine.docker import connect
 from appliance.engine.locks import RunLocks, is_locked, lock_path
 from appliance.engine.mounting import mounts_under
@@ -226,3 +227,27 @@ def test_run_ids_that_would_leave_their_folder_are_a_bug() -> None:
     for run in ("../etc", "a/b", "a-b", ""):
         with pytest.raises(ValueError, match="no run id"):
             places().scratch(run)
+
+
+def test_roots_gc_takes_the_cgroups_that_an_ordinary_users_run_could_not_remove() -> None:
+    """Its lock is gone with it; a cgroup in which something lives stays (formats 9: `sudo appliance gc`). A stray
+    file in /tmp under a name like that of a folder of locks changes nothing.
+    """
+    stray = Path(f"/tmp/bench-appliance-stray-{os.getpid()}")
+    stray.touch()
+    trees = hierarchies()
+    left, alive = new_run(), new_run()
+    for run in (left, alive):
+        for folder in trees.folders(run_cgroup(run)):
+            folder.mkdir(parents=True)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        (next(iter(trees.folders(run_cgroup(alive)))) / "cgroup.procs").write_text(str(sleeper.pid))
+        reap_leavings(connect(), everyone=True)
+        assert left not in runs_with_cgroups(trees)
+        assert alive in runs_with_cgroups(trees)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        stray.unlink()
+        assert remove_run_cgroups(trees, alive) == ()

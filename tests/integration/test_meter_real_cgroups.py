@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -15,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from appliance import cgroups
+from appliance.engine.docker import connect
 from appliance.meter.cgroups import cpu_sources
 from appliance.meter.local import LocalMeter, LocalTrial
 from appliance.records.plan import PlannedEnergy
+from tests.engine_bench import base_image
 
 PLANNED = PlannedEnergy(mode="estimator:curve", active_watts=None, scheduling="shared")
 BURN = """
@@ -315,9 +316,7 @@ def test_v1_and_v2_tell_the_same_of_one_burn(run: str) -> None:
 @pytest.mark.root
 def test_a_real_containers_exec_is_charged_to_its_parent(meter: LocalMeter, run: str) -> None:
     """The engine puts the container below our cgroup; what the exec used is there after it is gone (I19)."""
-    image = os.environ.get("APPLIANCE_TEST_IMAGE", "proto-base:1")
-    if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode != 0:
-        pytest.skip(f"no image {image}")
+    image = base_image(connect())
     held = meter.prepare(run, 0, PLANNED, 1.0, by_kind=False)
     name = f"appliance-test-{run}"
     try:
