@@ -23,6 +23,7 @@ check lint: $(VENV)/.ready
 benchmark: $(VENV)/.ready engine images
 	$(BIN)/python -m tests.benchmarks
 	$(BIN)/python -m tests.benchmarks.attest_figures
+	$(BIN)/python -m tests.benchmarks.meter_cost
 
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m pytest -m fuzz tests

@@ -72,8 +72,18 @@ def config_home() -> Path:
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
+def home() -> Path:
+    """The user's folder. Raises HostRefused where he has none: no HOME, and no entry that names one."""
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise HostRefused(
+            "this user has no home folder", where="HOME", mend="export HOME=DIR", reason="no_home"
+        ) from error
+
+
 def _xdg(variable: str, fallback: str) -> Path:
     base = os.environ.get(variable)
     # The specification says that a relative path is to be ignored.
-    home = Path(base) if base and Path(base).is_absolute() else Path.home() / fallback
-    return home / "bench-appliance"
+    folder = Path(base) if base and Path(base).is_absolute() else home() / fallback
+    return folder / "bench-appliance"

@@ -238,6 +238,7 @@ class MeteredTrial:
     """By role; the solver's is what its window was charged."""
     cpu_source: Literal["cgroup_parent", "stats_one_shot"] | None
     readings: bytes | None
+    """readings-v1, from which the energy is computed again at the run's end and by whoever verifies; else None."""
     flags: tuple[str, ...]
 
 
@@ -260,10 +261,29 @@ class TrialMeter(Protocol):
         ...
 
 
-class Meter(Protocol):
-    """Joules and CPU time. Many trials may be open at a time."""
+@dataclass(frozen=True)
+class StoredRest:
+    """A calibration made earlier that still holds on this machine."""
 
-    def stamp(self) -> MeterStamp: ...
+    readings: bytes
+    expires_at: str
+    conditions: Mapping[str, str | None]
+    """What must be unchanged for it to hold; None: not readable."""
+
+
+class Meter(Protocol):
+    """Joules and CPU time. Many trials may be open at a time.
+
+    A trial whose meter goes away while it runs keeps its outcome, and its energy says why it is missing. `prepare`
+    raises MeterRefused where the meter is gone for good: the run ends, and can go on.
+    """
+
+    counts: bool
+    """Joules come from counters: the machine at rest is looked at before the first trial and after the last."""
+
+    def stamp(self) -> MeterStamp:
+        """Without idle and calibration, which are the run's."""
+        ...
 
     def prepare(self, run: str, trial: int, planned: PlannedEnergy, cpus: float, by_kind: bool) -> TrialMeter:
         """`trial` counts over all plans of plan.json; `by_kind` marks reference and noop: always below the floor."""
@@ -271,6 +291,15 @@ class Meter(Protocol):
 
     def harness_cgroup(self, run: str) -> str | None:
         """Parent for baselines and graders, made on first use."""
+        ...
+
+    def stored(self) -> StoredRest | None: ...
+
+    def idle(self, run: str, pause: Callable[[], None]) -> bytes | None:
+        """Readings of a window around `pause`, in which nothing of ours runs; what `pause` raises is passed on.
+
+        None where the meter has none to give: it counts nothing, or it is gone.
+        """
         ...
 
     def close_run(self, run: str) -> None:

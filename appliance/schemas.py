@@ -47,7 +47,23 @@ ROOTS: Final[dict[str, Root]] = {
     "task-v1": Root("appliance.tasks.shapes:TaskToml", "task.toml", stored=False, canonical=False),
     "suite-v1": Root("appliance.tasks.shapes:SuiteToml", "suite.toml", stored=False, canonical=False),
     "solver-v1": Root("appliance.solvers.definition:_Toml", "solvers/<name>.toml", stored=False, canonical=False),
-    "benchmark-result-v1": Root("attest.predicate:Predicate", "the predicate of a record's signed statement"),
+    "meter-messages-v1": Root(
+        "appliance.meter.message_schema:MESSAGES",
+        "one line of the meter's socket, asked or answered",
+        stored=False,
+        canonical=False,
+    ),
+    "readings-v1": Root(
+        "appliance.records.readings_schema:HEADER",
+        "the header of a window's readings, and of what lines follow it",
+        stored=False,
+        canonical=False,
+    ),
+    "benchmark-result-v1": Root(
+        "attest.predicate:Predicate",
+        "the predicate of a record's signed statement",
+        stored=False,  # `tpm` alone is left out where there is none
+    ),
 }
 
 

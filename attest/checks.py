@@ -10,7 +10,7 @@ from typing import Literal
 from attest.canonical import Json
 from attest.errors import Refused
 
-CheckStatus = Literal["passed", "failed", "not_run"]
+CheckStatus = Literal["passed", "noted", "failed", "not_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,17 @@ class NotRun(Exception):
         self.acceptable = acceptable
 
 
+class Noted(Exception):
+    """Raised by a check that was made, and found what is no fault but has to be told; the message says what."""
+
+    def __init__(self, what: str):
+        super().__init__(what)
+        self.what = what
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One further check. `run` returns where it holds, and raises Refused or NotRun otherwise."""
+    """One further check. `run` returns where it holds, and raises Refused, Noted or NotRun otherwise."""
 
     name: str
     """Words for a person, as "aggregates recomputed from trials"."""
@@ -59,7 +67,7 @@ class Outcome:
     name: str
     status: CheckStatus
     why: str | None = None
-    """What failed, or why it did not run; None where it passed."""
+    """What failed, what was found, or why it did not run; None where it passed."""
     reason: str | None = None
     """The refusal's class, of a failed check or one that had to run and did not."""
     refusal: Refused | None = None

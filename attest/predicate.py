@@ -15,7 +15,10 @@ Hex = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")
 DigestSet = Annotated[dict[Literal["sha256", "gitCommit"], Hex], Field(min_length=1)]
 """In-toto's, of the two kinds that a record's dependencies have."""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$")]
+Moment = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?Z$")
+]
+"""Of RFC 3339. (In these patterns `\\d` is any alphabet's digit.)"""
 
 
 class _Closed(BaseModel):

@@ -133,21 +133,29 @@ def find_root(roots_file: Path, name: str) -> PinnedRoot:
     )
 
 
+def is_remembered(roots_file: Path, name: str, sha256: str | None) -> bool:
+    """Whether the root of this digest is known by this name. Raises Refused where another one is: for None, which
+    stands for a root that is not made yet, any."""
+    for known in known_roots(roots_file):
+        if known.name != name:
+            continue
+        if known.sha256 != sha256:
+            raise Refused(
+                "trust_root",
+                f"{name!r} already names another root",
+                where=str(roots_file),
+                mend="remove or rename that entry",
+            )
+        known.pinned()  # the same root at another path is as good, if it is still there
+        return True
+    return False
+
+
 def remember_root(roots_file: Path, root: KnownRoot) -> None:
     """Adds an entry, and leaves what a person wrote as it is. Another root under the same name is refused."""
     roots_file.parent.mkdir(parents=True, exist_ok=True)
     with locked(roots_file.parent / ".roots.lock"):
-        for known in known_roots(roots_file):
-            if known.name != root.name:
-                continue
-            if known.sha256 != root.sha256:
-                raise Refused(
-                    "trust_root",
-                    f"{root.name!r} already names another root",
-                    where=str(roots_file),
-                    mend="remove or rename that entry",
-                )
-            known.pinned()  # the same root at another path is as good, if it is still there
+        if is_remembered(roots_file, root.name, root.sha256):
             return
         old = roots_file.read_text() if roots_file.exists() else ""
         gap = "" if not old else "\n" if old.endswith("\n") else "\n\n"

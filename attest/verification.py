@@ -11,7 +11,7 @@ from typing import Final
 
 from attest import bundle as bundles
 from attest import canonical, statement
-from attest.checks import Check, NotRun, Outcome, Verified
+from attest.checks import Check, Noted, NotRun, Outcome, Verified
 from attest.errors import Refused
 from attest.roots import Assurance, PinnedRoot
 
@@ -176,6 +176,8 @@ def _outcome(number: int, check: Check, verified: Verified) -> Outcome:
         check.run(verified)
     except Refused as refusal:
         return Outcome(number, check.name, "failed", str(refusal), refusal.reason, refusal)
+    except Noted as note:
+        return Outcome(number, check.name, "noted", note.what)
     except NotRun as reason:
         if reason.acceptable:
             return Outcome(number, check.name, "not_run", reason.why, acceptable=True)

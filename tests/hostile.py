@@ -51,15 +51,21 @@ def typed(
     )
 
 
-def refused(home: Path, *words: str | bytes, status: int | Sequence[int] = (2, 3, 7), **more: Any) -> Refused:
+def refused(
+    home: Path,
+    *words: str | bytes,
+    status: int | Sequence[int] = (2, 3, 7),
+    remarks: tuple[str, ...] = (),
+    **more: Any,
+) -> Refused:
     """One line on standard error, one JSON document where it was asked for, a status that was foreseen, and nothing
-    that drives a terminal in either."""
+    that drives a terminal in either. Before that line may stand one that begins with one of `remarks`."""
     ended = typed(home, *words, **more)
     said = ended.stderr.decode()
     assert "Traceback" not in said, said
     wanted = (status,) if isinstance(status, int) else tuple(status)
     assert ended.returncode in wanted, f"{words!r}: {ended.returncode}\n{said}"
-    lines = said.splitlines()
+    lines = [line for line in said.splitlines() if not (remarks and line.startswith(remarks))]
     assert len(lines) == 1, f"{words!r}: {said!r}"
     assert lines[0].startswith("appliance: ")
     assert lines[0].isprintable(), ascii(lines[0])

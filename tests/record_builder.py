@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from appliance.digests import sha256_hex
@@ -15,7 +16,18 @@ from appliance.pins import Pin
 from appliance.records.blob import BlobRef
 from appliance.records.energy import EnergyFigure, TrialEnergy
 from appliance.records.fold import Stamps, fold
-from appliance.records.journal import BaselineLine, HeaderLine, HostLine, InterruptedLine, Line, TrialLine, encode
+from appliance.records.journal import (
+    BaselineLine,
+    CalibrationLine,
+    FitnessLine,
+    HeaderLine,
+    HostLine,
+    IdleLine,
+    InterruptedLine,
+    Line,
+    TrialLine,
+    encode,
+)
 from appliance.records.plan import (
     PlannedEnergy,
     PlannedImages,
@@ -56,25 +68,42 @@ PATCH = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 PRINTED = b"one line\n"
 BASELINE_OUTPUT = b"1 failed\n"
 _DATE = "2026-01-02T03:04:05Z"
+SIGNED_AT = datetime(2026, 1, 2, 4, tzinfo=UTC)
 IDS = ("tests/test_a.py::test_fixed", "tests/test_a.py::test_kept")
 
 
 def blobs(of: Record) -> dict[str, bytes]:
     """Every blob that a record of `record()` names, by digest; its journal is told again from it."""
-    journal = journal_bytes(of.plan, of.baselines, of.trials)
+    journal = journal_bytes(of.plan, of.baselines, of.trials, of.hosts, of.meter)
     return {sha256_hex(content): content for content in (PATCH, PRINTED, BASELINE_OUTPUT, journal)}
 
 
-def journal_bytes(of: TrialPlan, baselines: Iterable[Baseline], trials: Iterable[TrialResult]) -> bytes:
+def journal_bytes(
+    of: TrialPlan,
+    baselines: Iterable[Baseline],
+    trials: Iterable[TrialResult],
+    hosts: Sequence[HostStamp] | None = None,
+    meter: MeterStamp | None = None,
+) -> bytes:
+    """Of one start on each host; every look is told after the trials."""
+    hosts = (host_stamp(),) if hosts is None else hosts
     place = {key: at for at, key in enumerate(trial_keys(of))}
     lines: list[Line] = [
         HeaderLine(run_id="run-1", plan_digests=(of.digest,), harness=harness_stamp(), started_at=_DATE),
-        HostLine(host=host_stamp(), at=_DATE),
+        *(HostLine(host=host.model_copy(update={"fitness_after": None}), at=_DATE) for host in hosts),
         *(BaselineLine(baseline=one) for one in baselines),
     ]
     for result in trials:
         kind = InterruptedLine if result.outcome == "cancelled" else TrialLine
         lines.append(kind(plan_digest=of.digest, trial=place[result.key], result=result))
+    lines += [IdleLine(idle=look) for look in (meter.idle if meter else None) or ()]
+    if meter and meter.calibration:
+        lines.append(CalibrationLine(calibration=meter.calibration))
+    lines += [
+        FitnessLine(host=at, checks=host.fitness_after, at=_DATE)
+        for at, host in enumerate(hosts)
+        if host.fitness_after is not None
+    ]
     return b"".join(encode(line) for line in lines)
 
 
@@ -383,5 +412,6 @@ def record(
         trials = [trial(key) for key in trial_keys(of)]
     if baselines is None:
         baselines = [baseline(task.spec.name) for task in of.tasks]
-    stamped = {"journal": blob(journal_bytes(of, baselines, trials)), **stamped}
+    told = journal_bytes(of, baselines, trials, stamped.get("hosts"), stamped.get("meter"))
+    stamped = {"journal": blob(told), **stamped}
     return fold(of, stamps(of, **stamped), baselines, trials)

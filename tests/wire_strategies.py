@@ -1,4 +1,5 @@
-"""Hypothesis strategies for any wire model, from its annotations: what a stranger's valid file may hold."""
+"""Hypothesis strategies for any wire model, attest's included, from its annotations: what a stranger's valid file may
+hold."""
 
 from __future__ import annotations
 
@@ -8,16 +9,15 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import annotated_types
 from hypothesis import strategies as st
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
 from appliance.records.energy import EnergyFigure, EnergyPart
 from appliance.records.plan import TrialPlan
 from appliance.records.trial import TrialResult
 from appliance.records.words import ENERGY_FLAGS, REASONS_OF
-from appliance.wire import Wire
 
-Model = TypeVar("Model", bound=Wire)
+Model = TypeVar("Model", bound=BaseModel)
 _SAFE = 2**53 - 1
 # Canonical JSON refuses lone surrogates, and integral floats that two parsers would read differently.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -41,7 +41,7 @@ def _constraints(field: FieldInfo) -> list[Any]:
     return list(field.metadata)
 
 
-def _consistent(model: type[Wire], values: dict[str, Any]) -> dict[str, Any]:
+def _consistent(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
     """Mended so that the model's own validators hold."""
     if issubclass(model, TrialPlan):
         # A plan of more trials than anyone may ask for is no plan.
@@ -74,10 +74,10 @@ def _of(annotation: Any, constraints: tuple[Any, ...] = ()) -> st.SearchStrategy
     if origin is dict:
         key, value = get_args(annotation)
         keys = _KEYS if key is str else _of(key)
-        return st.dictionaries(keys, _of(value), max_size=2)
+        return st.dictionaries(keys, _of(value), min_size=_shortest(constraints), max_size=2)
     if annotation is Any:
         return _JSON
-    if isinstance(annotation, type) and issubclass(annotation, Wire):
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return st.deferred(lambda: wire_values(annotation))
     return _scalar(annotation, constraints)
 
@@ -94,12 +94,26 @@ def _scalar(annotation: Any, constraints: tuple[Any, ...]) -> st.SearchStrategy[
     if annotation is str and any(isinstance(part, AfterValidator) for part in constraints):
         return st.sampled_from(sorted(ENERGY_FLAGS))
     if annotation is str:
-        pattern = next((part.pattern for part in constraints if isinstance(part, StringConstraints)), None)
-        return _TEXT if pattern is None else st.from_regex(str(pattern).replace("$", r"\Z"), fullmatch=True)
+        return _text(constraints)
     raise NotImplementedError(annotation)
 
 
+def _text(constraints: tuple[Any, ...]) -> st.SearchStrategy[str]:
+    pattern = next((part.pattern for part in constraints if isinstance(part, StringConstraints)), None)
+    if pattern is not None:
+        return st.from_regex(str(pattern).replace("$", r"\Z"), fullmatch=True)
+    shortest = _shortest(constraints)
+    return _TEXT.filter(lambda text: len(text) >= shortest) if shortest else _TEXT
+
+
 def _least(constraints: tuple[Any, ...], otherwise: int) -> int:
-    flat = [inner for part in constraints for inner in (part.metadata if isinstance(part, FieldInfo) else [part])]
-    bounds = [part.ge for part in flat if isinstance(part, annotated_types.Ge)]
+    bounds = [part.ge for part in _flat(constraints) if isinstance(part, annotated_types.Ge)]
     return int(str(bounds[0])) if bounds else otherwise
+
+
+def _shortest(constraints: tuple[Any, ...]) -> int:
+    return max((getattr(part, "min_length", None) or 0 for part in _flat(constraints)), default=0)
+
+
+def _flat(constraints: tuple[Any, ...]) -> list[Any]:
+    return [inner for part in constraints for inner in (part.metadata if isinstance(part, FieldInfo) else [part])]

@@ -15,7 +15,7 @@ from appliance.reading import open_regular, read_regular
 from appliance.records import journal
 from appliance.records.blob import BlobRef
 from appliance.records.record import Record
-from appliance.records.trial import Stream
+from appliance.records.trial import Stream, TrialResult
 from attest.checks import NotRun
 from attest.errors import Refused
 
@@ -48,7 +48,11 @@ def hold(record: Record, folder: Path | None, allow_missing: bool) -> None:
 
 
 def journal_agrees(record: Record, folder: Path | None, allow_missing: bool) -> None:
-    """The journal that the record was folded from holds these very trials and baselines."""
+    """The journal that the record was folded from holds these very trials, baselines, hosts and looks at rest.
+
+    A trial's joules of a counter were not known for good when its line was written, for idle is measured once more
+    after the last one: of these the journal has the readings, and another check makes the joules of them.
+    """
     if folder is None or _problem(folder, record.journal) == "missing":
         raise NotRun("no journal among the blobs", acceptable=allow_missing)
     try:
@@ -62,13 +66,33 @@ def journal_agrees(record: Record, folder: Path | None, allow_missing: bool) -> 
         raise Refused("aggregate", "the journal is of other plans", where="$.journal")
     by_key = {result.key: result for result in told.results(record.plan_digest)}
     for at, trial in enumerate(record.trials):
-        if by_key.pop(trial.key, None) != trial:
+        line = by_key.pop(trial.key, None)
+        if line is None or _but_joules(line) != _but_joules(trial):
             raise Refused("aggregate", "the journal tells it otherwise", where=f"$.trials[{at}]")
     if by_key:
         raise Refused("aggregate", f"the journal has {len(by_key)} trials more", where="$.trials")
+    _stamps_agree(record, told)
     for at, baseline in enumerate(record.baselines):
         if baseline not in told.baselines():
             raise Refused("aggregate", "the journal tells it otherwise", where=f"$.baselines[{at}]")
+
+
+def _stamps_agree(record: Record, told: journal.Journal) -> None:
+    """Hosts with what was found of them on both sides of the trials; the machine at rest, look by look."""
+    looks = told.idle()
+    for where, stated, told_so in (
+        ("$.hosts", record.hosts, told.hosts_after()),
+        ("$.meter.idle", record.meter.idle or (), looks),
+        ("$.meter.calibration", record.meter.calibration, told.calibration() if looks else None),
+    ):
+        if stated != told_so:
+            raise Refused("aggregate", "the journal tells it otherwise", where=where)
+
+
+def _but_joules(trial: TrialResult) -> tuple[TrialResult, str | None]:
+    """The trial, and the readings that stand for its joules where it has any."""
+    readings = trial.energy.readings if trial.energy else None
+    return (trial, None) if readings is None else (trial.model_copy(update={"energy": None}), readings.sha256)
 
 
 def _problem(folder: Path, ref: BlobRef) -> str | None:

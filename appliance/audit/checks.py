@@ -13,7 +13,9 @@ Each one stands alone: it reads the record that was signed, and says of one ques
   9. its summary is that of its trials                   class aggregate
  10. its energy figures follow from their inputs         class energy
  11. its blobs have their digests                        class blob
- 12. its journal tells the same trials                   class aggregate
+ 12. its joules are those of its readings                class energy
+ 13. its journal tells the same trials                   class aggregate
+ 14. nothing of it is simulated                          class policy; without a policy noted
 """
 
 from __future__ import annotations
@@ -22,16 +24,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from appliance import schemas
-from appliance.audit import baselines, blobs, energy, outcomes, plans
+from appliance.audit import baselines, blobs, energy, outcomes, plans, readings
 from appliance.errors import InputRefused
 from appliance.records.record import Record
 from attest.checks import Check, Verified
 from attest.errors import Refused
 
 
-def record_checks(blob_folder: Path | None, allow_missing: bool) -> Sequence[Check]:
+def record_checks(blob_folder: Path | None, allow_missing: bool, *, publishing: bool = False) -> Sequence[Check]:
     """`blob_folder` holds `sha256/<hex>`; None: there is none. `allow_missing`: a blob that is not there may stay
-    unchecked."""
+    unchecked. `publishing`: what no published record may hold is refused, and not only said."""
     opened = _Opened()
 
     def check(name: str, look: Callable[[Record], None], reason: str = "aggregate") -> Check:
@@ -50,9 +52,15 @@ def record_checks(blob_folder: Path | None, allow_missing: bool) -> Sequence[Che
         check("its energy figures follow from their inputs", energy.figures_follow, "energy"),
         check("its blobs have their digests", lambda record: blobs.hold(record, blob_folder, allow_missing), "blob"),
         check(
+            "its joules are those of its readings",
+            lambda record: readings.joules_follow(record, blob_folder, allow_missing),
+            "energy",
+        ),
+        check(
             "its journal tells the same trials",
             lambda record: blobs.journal_agrees(record, blob_folder, allow_missing),
         ),
+        check("nothing of it is simulated", lambda record: energy.nothing_simulated(record, publishing), "policy"),
     )
 
 

@@ -1,20 +1,29 @@
 """The energy figures of a record against their own inputs: an estimate is redone, a sum is added up again.
 
-Joules from counters are recomputed from the blob of raw readings once a record holds any; until then, what is checked
-of them is that their parts fit.
+What needs no blob is checked here. Joules from counters are made again from their readings in `audit.readings`; here
+they need to have some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final
+
+from pydantic.alias_generators import to_camel
 
 from appliance.energy import estimators
 from appliance.records.energy import EnergyFigure, TrialEnergy
 from appliance.records.record import Record
 from appliance.records.trial import TrialResult
+from attest.checks import Noted
 from attest.errors import Refused
 
+_FIGURES: Final = attrgetter(
+    "gross_uj", "idle_uj", "system_uj", "others_uj", "net_uj", "marginal_uj", "ratio_uj", "uncertainty_uj", "lod_uj"
+)
+_PARTS: Final = attrgetter("net_uj", "idle_uj", "system_uj", "others_uj")
+"""Of gross: a counter's joules are conserved, to the microjoule."""
 _ROUNDING_NS: Final = 1_000
 """Of seconds as a JSON number: 2^53 holds a nanosecond over a hundred days, and no estimate moves by a microsecond."""
 
@@ -29,6 +38,7 @@ def figures_follow(record: Record) -> None:
             if record.plan.energy.mode == "measured" and figure.basis == "modelled" and path != f"{here}.cloud":
                 raise Refused("energy", "a model's figure, and counters were asked for", where=f"{path}.basis")
         _adds_up(trial.energy, here)
+        _has_its_source(trial.energy, here)
         if trial.energy.total.basis == "modelled" and trial.energy.cloud is None:
             _is_redone(record, trial, trial.energy.total, f"{here}.total")
 
@@ -52,9 +62,11 @@ def _fits_itself(figure: EnergyFigure, path: str) -> None:
     if figure.claimed is not None and figure.provenance != "simulated":
         raise Refused("energy", "only a simulated counter claims to be another", where=f"{path}.claimed")
     if figure.gross_uj is not None:
-        inside = sum(part or 0 for part in (figure.net_uj, figure.idle_uj, figure.system_uj))
+        inside = sum(part or 0 for part in (figure.net_uj, figure.idle_uj, figure.system_uj, figure.others_uj))
         if inside > figure.gross_uj:
             raise Refused("energy", f"its parts make {inside}, over its gross", where=f"{path}.grossUj")
+        if figure.basis != "modelled" and None not in _PARTS(figure) and inside != figure.gross_uj:
+            raise Refused("energy", f"its parts make {inside}, and not its gross", where=f"{path}.grossUj")
         if figure.marginal_uj is not None and figure.marginal_uj > figure.gross_uj:
             raise Refused("energy", "more than its gross", where=f"{path}.marginalUj")
     for name, span in (("interval", figure.interval), ("bounds", figure.bounds)):
@@ -66,10 +78,38 @@ def _fits_itself(figure: EnergyFigure, path: str) -> None:
             raise Refused("energy", f"the figure {figure.net_uj} is not in it", where=f"{path}.{name}")
 
 
+def _has_its_source(energy: TrialEnergy, here: str) -> None:
+    """Counters speak through readings; a figure without them is a model's, or none at all and says why."""
+    if energy.readings is not None:
+        if energy.total.basis == "modelled" and energy.cloud is None:
+            raise Refused("energy", "a model's figure, and it has readings", where=f"{here}.readings")
+        return
+    for path, figure in _figures(energy, here):
+        if figure.basis == "modelled":
+            continue
+        if any(uj is not None for uj in _FIGURES(figure)) or figure.bounds is not None:
+            raise Refused("energy", "a counter's figure, and no readings", where=f"{path}.basis")
+    if energy.samples is not None:
+        raise Refused("energy", "samples, and no readings", where=f"{here}.samples")
+
+
+def nothing_simulated(record: Record, publishing: bool) -> None:
+    """Simulated counters are of no machine: no publishable record has any (formats 6). Raises Noted where nobody
+    publishes, so that a reader is told."""
+    for at, trial in enumerate(record.trials):
+        for path, figure in _figures(trial.energy, f"$.trials[{at}].energy") if trial.energy else ():
+            if figure.provenance != "simulated":
+                continue
+            if publishing:
+                raise Refused("policy", "joules of simulated counters are never published", where=f"{path}.provenance")
+            raise Noted(f"its counters are simulated, so it is nothing to publish: {path}")
+
+
 def _adds_up(energy: TrialEnergy, here: str) -> None:
     roles = [figure.net_uj for figure in energy.by_role.values()]
     if roles and None not in roles and sum(net or 0 for net in roles) != energy.total.net_uj:
         raise Refused("energy", "the roles do not add up to the total", where=f"{here}.byRole")
+    _zones_add_up(energy, here)
     parts = sum(part.net_uj or 0 for part in energy.parts)
     if energy.total.net_uj is not None and parts > energy.total.net_uj:
         raise Refused("energy", f"its parts make {parts}, over the total", where=f"{here}.parts")
@@ -79,6 +119,15 @@ def _adds_up(energy: TrialEnergy, here: str) -> None:
     summed = None if None in sides else sum(side or 0 for side in sides)
     if energy.total.net_uj != summed:
         raise Refused("energy", "local and cloud do not add up to the total", where=f"{here}.total.netUj")
+
+
+def _zones_add_up(energy: TrialEnergy, here: str) -> None:
+    name, whole = ("total", energy.total) if energy.local is None else ("local", energy.local)
+    for field in ("gross_uj", "idle_uj", "system_uj", "others_uj", "net_uj"):
+        several = [getattr(zone, field) for zone in energy.zones.values() if zone.summed]
+        if several and None not in several and getattr(whole, field) != sum(several):
+            where = f"{here}.{name}.{to_camel(field)}"
+            raise Refused("energy", f"its zones make {sum(several)}", where=where)
 
 
 def _is_redone(record: Record, trial: TrialResult, figure: EnergyFigure, path: str) -> None:

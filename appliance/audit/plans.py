@@ -132,10 +132,10 @@ def first_difference(left: Any, right: Any, path: str) -> tuple[str, Any, Any]:
 
 
 def _contradiction(path: str, words: str, stated: object, expected: object) -> Refused:
-    return Refused("aggregate", f"{words}: {_short(stated)}, not {_short(expected)}", where=path)
+    return Refused("aggregate", f"{words}: {short(stated)}, not {short(expected)}", where=path)
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,24 @@ def open_or_init_local() -> tuple[LocalTrust, bool]:
         trust = local.LocalTrust(folder)
         remember_root(roots_file(), KnownRoot(LOCAL, trust.root_path, trust.root.sha256, trust.assurance))
     return trust, made
+
+
+def refuse_unable_to_sign() -> None:
+    """Asked before the work that `open_or_init_local` is to sign; nothing is made. Raises AttestationRefused."""
+    from attest.roots import is_remembered
+    from attest.trust import local
+
+    folder = local_folder()
+    with refusals_translated():
+        if local.is_made(folder):
+            trust = local.LocalTrust(folder)
+            trust.refuse_unready()
+            is_remembered(roots_file(), LOCAL, trust.root.sha256)
+            return
+        is_remembered(roots_file(), LOCAL, None)
+        there = next(path for path in folder.absolute().parents if path.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise Refused("trust_root", "no trust can be made here", where=str(there), mend="--no-sign")
 
 
 def sign_file(record: Path, trust: LocalTrust) -> Path:

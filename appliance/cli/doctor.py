@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -62,7 +63,6 @@ def _findings(host: LocalHost, fitness: tuple[Check, ...], *, strict: bool) -> I
     from appliance import bundle
     from appliance.cgroups import runs_with_cgroups
     from appliance.host import doctor as checks
-    from appliance.meter.counters import look_for_counters
 
     engine, stamp = _engine(), None
     if isinstance(engine, Refusal):
@@ -73,8 +73,7 @@ def _findings(host: LocalHost, fitness: tuple[Check, ...], *, strict: bool) -> I
         yield from checks.bridge(stamp, _interfaces(), _restart())
     yield _cgroups(host, stamp)
     yield from checks.leavings(runs_with_cgroups(host.facts.cgroups))
-    search = look_for_counters()
-    yield checks.counters(search.found, search.reason, privilege=search.lack == "PrivilegeRequired")
+    yield from _meter()
     yield checks.signing((bundle.state_home() / "trust" / "local").is_dir())
     yield from _disks(stamp)
     if not isinstance(engine, Refusal):
@@ -117,6 +116,34 @@ def _cgroups(host: LocalHost, stamp: EngineStamp | None) -> Finding:
     counted = [one for one in (trees.unified, trees.v1("cpuacct")) if one is not None]
     writable = any(os.access(one.mount, os.W_OK) for one in counted)
     return checks.cgroups(trees, stamp, root=os.geteuid() == 0, writable=writable)
+
+
+def _meter() -> Iterator[Finding]:
+    """The daemon, and the counters that a run of ours would find through it or without."""
+    import os
+
+    from appliance.errors import MeterRefused
+    from appliance.host import doctor as checks
+    from appliance.meter.client import SOCKET
+    from appliance.meter.counters.search import look_for_counters
+    from appliance.meter.opening import at_socket
+
+    root = os.geteuid() == 0
+    search = look_for_counters()
+    if not root and search.found:
+        search = replace(search, found=(), lack="PrivilegeRequired", reason="only a meter gives trials their cgroups")
+    version: str | None = None
+    refused: Refusal | None = None
+    if SOCKET.exists():
+        try:
+            line, search = at_socket(SOCKET)
+        except MeterRefused as refusal:
+            refused = refusal
+        else:
+            version = str(line.status["version"])
+            line.close()
+    yield checks.meter(str(SOCKET), version, refused, root=root)
+    yield checks.counters(search.found, search.reason, privilege=search.lack == "PrivilegeRequired", mend=search.mend)
 
 
 def _disks(stamp: EngineStamp | None) -> Iterator[Finding]:
@@ -171,7 +198,9 @@ def _interfaces() -> tuple[str, ...]:
 def _restart() -> str:
     from pathlib import Path
 
-    return "systemctl restart docker" if Path("/run/systemd/system").is_dir() else "service docker restart"
+    from appliance import mends
+
+    return mends.sudo("systemctl restart docker" if Path("/run/systemd/system").is_dir() else "service docker restart")
 
 
 def _dirty() -> bool | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from appliance.cli import output
+from appliance.cli.listing import show_listing
 
 if TYPE_CHECKING:
     from appliance.images.build import Built
@@ -32,26 +34,21 @@ class Builder(StrEnum):
 @app.command("list")
 def list_images(as_json: AsJson = False) -> None:
     """What is defined, with its pin and whether its lock is fresh."""
-    from appliance.errors import Refusal
     from appliance.images.archives import cached
 
     catalog = _catalog()
-    rows: list[dict[str, Any]] = []
-    for name in catalog.names():
-        row: dict[str, Any] = {"name": name, "folder": str(catalog.folder(name))}
-        try:
-            definition, lock = catalog.definition(name), catalog.lock(name)
-            row |= {"kind": definition.kind, "base": definition.base, "packages": len(lock.entries)}
-            row |= {"pin": lock.pin.json_value(), "built": cached(lock.pin) is not None, "problem": None}
-        except Refusal as refusal:
-            row["problem"] = str(refusal)
-        rows.append(row)
-    if as_json:
-        output.emit_json(rows)
-        return
-    for row in rows:
+
+    def read(name: str) -> dict[str, Any]:
+        definition, lock = catalog.definition(name), catalog.lock(name)
+        row = {"kind": definition.kind, "base": definition.base, "packages": len(lock.entries)}
+        return row | {"pin": lock.pin.json_value(), "built": cached(lock.pin) is not None}
+
+    def line(row: dict[str, Any]) -> str:
         state = row["problem"] or f"{row['pin']['config'][:19]}  {'built' if row['built'] else 'locked'}"
-        output.line(f"{row['name']:<12} {row.get('kind', '?'):<7} {row.get('base') or '-':<8} {state}")
+        return f"{row['name']:<12} {row.get('kind', '?'):<7} {row.get('base') or '-':<8} {state}"
+
+    found = [({"name": name, "folder": str(catalog.folder(name))}, partial(read, name)) for name in catalog.names()]
+    show_listing(found, line, as_json=as_json)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import inspect
 import os
 import signal
 import sys
@@ -26,10 +27,11 @@ VERBS: Final[dict[str, str]] = {
     "show": "One trial of a record, or one artifact after its digest is checked.",
     "sign": "Sign a record.",
     "verify": "Check a record and its bundle without trusting whoever sent them.",
+    "meter": "Serve, watch, export, probe, calibrate the counters that joules are read from.",
     "reproduce": "Run a record's plan again and say whether it holds.",
     "trust": "Make, show or export the roots that signatures are checked against.",
     "schema": "List, show or check against the published JSON Schemas.",
-    "gc": "Remove what interrupted runs left on this host.",
+    "gc": "Remove what interrupted runs and image builds left on this host.",
 }
 _MODULE: Final[dict[str, str]] = {verb: f"appliance.cli.{verb}" for verb in VERBS}
 _USAGE: Final = 2
@@ -69,7 +71,9 @@ def run(words: Sequence[str]) -> int:
     except typer.TyperException as error:
         verb = _chosen(words)
         ask = f"appliance {verb} --help" if verb in VERBS else "appliance --help"
-        return _refused(words, error.exit_code, f"{error.format_message()} (see `{ask}`)", None)
+        said = error.format_message().strip()
+        # A group without its verb: its help, printed already, says what there is.
+        return _refused(words, error.exit_code, f"{said} (see `{ask}`)", None) if said else error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         output.note("interrupted")
         return 130
@@ -138,11 +142,18 @@ def _application(chosen: str | None) -> typer.Typer:
         module = importlib.import_module(_MODULE[verb])
         own: typer.Typer = module.app
         commands = own.registered_commands
+        for command in commands:
+            command.help = _flowing(command.help or inspect.getdoc(command.callback))
         if len(commands) == 1 and commands[0].name is None and commands[0].callback is not None:
             app.command(verb, help=sentence, context_settings=commands[0].context_settings)(commands[0].callback)
         else:
             app.add_typer(own, name=verb, help=sentence, no_args_is_help=True)
     return app
+
+
+def _flowing(text: str | None) -> str | None:
+    """Paragraphs as they flow on whatever terminal reads them: a docstring is broken where our lines end."""
+    return text and "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _print_version(asked: bool) -> None:

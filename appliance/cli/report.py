@@ -21,10 +21,13 @@ class Form(StrEnum):
 
 
 @app.command()
-def report(
+def report(  # noqa: PLR0917  the options of a verb
     paths: Annotated[list[Path] | None, typer.Argument(help="Run folders or records.")] = None,
     results: Annotated[list[Path] | None, typer.Option("--results", help="The same as PATH.")] = None,
     form: Annotated[Form | None, typer.Option("--format", help="How to say it.")] = None,
+    ratio: Annotated[
+        bool, typer.Option("--ratio", help="Also joules by Kepler's utilisation ratio (json and csv have them anyway).")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write it to this file instead.")] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
@@ -39,7 +42,7 @@ def report(
     wanted = [*(paths or []), *(results or [])]
     if not wanted:
         raise UsageRefused("no records named", mend="appliance report PATH...")
-    text = render(load_records(wanted), "json" if json else (form or Form.text).value)
+    text = render(load_records(wanted), "json" if json else (form or Form.text).value, ratio=ratio)
     output.note("unverified: no signature was checked; `appliance verify RECORD` does")
     if out is not None:
         try:

@@ -41,6 +41,20 @@ def reproduce(  # noqa: PLR0917 - a command's options
     max_memory_mib: Annotated[int | None, typer.Option(help="The same; by default this host's memory.")] = None,
     max_pids: Annotated[int | None, typer.Option(help="The same.")] = None,
     max_disk_mib: Annotated[int | None, typer.Option(help="The same; by default this host's free disk.")] = None,
+    idle_seconds: Annotated[
+        float,
+        typer.Option(min=2, help="Length of the look at the idle machine before and after, where joules are counted."),
+    ] = 20,
+    meter_socket: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            readable=False,  # whose socket we may not open is told in the meter's own words
+            help="The meter that answers here.  [default: the host's, else root starts one]",
+            show_default=False,
+        ),
+    ] = None,
+    strict_host: Annotated[bool, typer.Option("--strict-host", help="A noisy host is no host.")] = False,
     bundle: Annotated[Path | None, typer.Option(help="Its bundle; by default X.sigstore.json beside X.json.")] = None,
     trust: Annotated[str | None, typer.Option(help="Check its signature first, against a root of this name.")] = None,
     trusted_root: Annotated[Path | None, typer.Option(help="The same, a root in a file.")] = None,
@@ -54,6 +68,7 @@ def reproduce(  # noqa: PLR0917 - a command's options
     """Run RECORD's plan again and say, in three parts, whether it holds. Status 8 where its outcome does not."""
     from appliance.cli.reproducing import Ask, carry_out
     from appliance.cli.trusting import TrustWords
+    from appliance.meter.opening import Wish
 
     words = TrustWords(
         trust=trust, trusted_root=trusted_root, root_sha256=root_sha256, identity=identity, issuer=issuer
@@ -84,6 +99,9 @@ def reproduce(  # noqa: PLR0917 - a command's options
             trust=words,
             sign=sign,
             out=out,
+            meter=Wish(socket=meter_socket),
+            idle_seconds=idle_seconds,
+            strict_host=strict_host,
             as_json=as_json,
         )
     )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from appliance.audit.documents import read_bytes, record_of
+from appliance.audit.trust import bundle_path, open_or_init_local, refusals_translated, refuse_unable_to_sign
 from appliance.cli.output import emit_json, line, note
 from appliance.cli.progress import shown
 from appliance.cli.trusting import TrustWords, blobs_of
 from appliance.digests import sha256_hex
 from appliance.errors import HostRefused, InputRefused, NotReproduced, UsageRefused
 from appliance.files import write_atomically
+from appliance.meter.opening import Wish, decide
 from appliance.records.comparison import compare, is_live
 from appliance.records.plan import TrialKey, trial_keys
 from appliance.records.record import Record
@@ -24,9 +26,10 @@ from appliance.reproduce.caps import host_caps, refuse_beyond
 from appliance.reproduce.recorded_commit import checkout_root, harness_at, run_there
 from appliance.reproduce.sample import chosen_keys
 from appliance.reproduce.suites import suite_of
+from appliance.scratch import shared_scratch
 from appliance.solvers.definition import SolverDefinition
 from appliance.solvers.finding import find_solver
-from appliance.trials.adapters import this_machine
+from appliance.trials.adapters import reachable_engine, this_machine
 from appliance.trials.session import RunOptions, new_run_id, run_plans
 from appliance.trials.stamps import Subject
 
@@ -54,6 +57,9 @@ class Ask:
     trust: TrustWords
     sign: bool
     out: Path | None
+    meter: Wish
+    idle_seconds: float
+    strict_host: bool
     as_json: bool
 
 
@@ -73,10 +79,23 @@ def carry_out(ask: Ask) -> int:
     _refuse_unrunnable(ask, record, where)
     folder = ask.out or Path("runs") / f"reproduced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     refuse_beyond(record.plan, host_caps(folder, **ask.caps), where)
-    with tempfile.TemporaryDirectory(prefix="appliance-suite-") as scratch:
-        suite = suite_of(record, where, ask.suite, blobs_of(ask.record, ask.blobs), Path(scratch))
+    with ExitStack() as stack:
+        scratch = stack.enter_context(shared_scratch())
+        suite = suite_of(record, where, ask.suite, blobs_of(ask.record, ask.blobs), scratch)
         definition = _solver(ask, record, where)
-        adapters = this_machine((record.plan,), note)
+        energy = record.plan.energy
+        decided = stack.enter_context(
+            decide(
+                energy.mode,
+                ask.meter,
+                watts_set=energy.active_watts is not None,
+                reachable=reachable_engine(),
+                may_lack=True,
+            )
+        )
+        adapters = this_machine((record.plan,), note, decided)
+        if ask.sign:
+            refuse_unable_to_sign()
         with shown() as watcher:
             ended = run_plans(
                 (record.plan,),
@@ -88,7 +107,11 @@ def carry_out(ask: Ask) -> int:
                     run=new_run_id(),
                     subjects={definition.name: _subject(record)},
                     jobs=ask.jobs,
+                    keep_suite=record.suite.archive is not None,
                     only=frozenset(keys),
+                    strict_host=ask.strict_host,
+                    idle_seconds=ask.idle_seconds,
+                    report=note,
                 ),
                 watcher=watcher,
             )
@@ -176,7 +199,6 @@ def _subject(record: Record) -> Subject:
 
 def _sign(verdict: Verdict, path: Path) -> None:
     """A statement about verdict.json beside it, by this machine's own trust."""
-    from appliance.audit.trust import bundle_path, open_or_init_local, refusals_translated
     from attest.signing import sign_verdict
 
     signer, made = open_or_init_local()

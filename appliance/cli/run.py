@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+from appliance.errors import UsageRefused
 
 app = typer.Typer()
 
@@ -34,6 +36,13 @@ class RetryChoice(StrEnum):
     ERRORED = "errored"
 
 
+class CpuBackend(StrEnum):
+    """Two ways to the processor's own counters."""
+
+    POWERCAP = "powercap"
+    PYRAPL = "pyrapl"
+
+
 class FormatChoice(StrEnum):
     """How the report at the end is printed."""
 
@@ -55,15 +64,16 @@ def run(  # noqa: PLR0917 - a command's options
     rollouts: Annotated[int, typer.Option(min=1, help="Independent attempts at each task in each pass.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 1,
     energy: Annotated[EnergyChoice, typer.Option(help="Where joules come from.")] = EnergyChoice.AUTO,
+    require_counter: Annotated[
+        bool, typer.Option("--require-counter", help="The same as --energy measured: no counter, no run.")
+    ] = False,
     exclusive: Annotated[
-        bool | None,
+        bool,
         typer.Option(
-            "--exclusive/--shared",
-            help="Nothing of ours beside an open window, or windows that overlap and share.  [default: exclusive "
-            "where joules come from counters]",
-            show_default=False,
+            "--exclusive", help="Nothing of ours beside an open window: the default where joules come from counters."
         ),
-    ] = None,
+    ] = False,
+    shared: Annotated[bool, typer.Option("--shared", help="Windows overlap, and share what is counted.")] = False,
     tasks: Annotated[str | None, typer.Option(metavar="GLOB[,GLOB]", help="Only tasks with such names.")] = None,
     retry: Annotated[
         RetryChoice | None, typer.Option(help="Run once more what errored, or what the engine or grader failed.")
@@ -79,7 +89,7 @@ def run(  # noqa: PLR0917 - a command's options
             "--out",
             "--output",
             metavar="DIR|FILE.json",
-            help="The run's folder.  [default: runs/RUN]",
+            help="The run's folder, else runs/RUN.",
             show_default=False,
         ),
     ] = None,
@@ -99,16 +109,45 @@ def run(  # noqa: PLR0917 - a command's options
         bool, typer.Option("--no-suite-blob", help="Keep no copy of the suite in the run's folder.")
     ] = False,
     idle_seconds: Annotated[
-        float, typer.Option(min=1, help="Length of each idle calibration, where joules come from counters.")
-    ] = 20,
+        float | None,
+        typer.Option(
+            min=2,
+            help="Length of the look at the idle machine before and after, where joules are counted.  [default: 20, or "
+            "that of the run which goes on]",
+            show_default=False,
+        ),
+    ] = None,
+    meter_socket: Annotated[
+        Path | None,
+        typer.Option(
+            "--meter-socket",
+            "--socket",
+            metavar="PATH",
+            readable=False,  # whose socket we may not open is told in the meter's own words
+            help="The meter that answers here, else the host's; where there is none, root starts one.",
+            show_default=False,
+        ),
+    ] = None,
+    cpu_backend: Annotated[
+        CpuBackend | None, typer.Option(help="What a meter started for this run reads the processor with.")
+    ] = None,
+    counter: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A counter plug-in, for a meter started for this run.")
+    ] = None,
+    powercap_root: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Counters elsewhere than the kernel's, for a meter started for this run."),
+    ] = None,
+    meter: Annotated[str | None, typer.Option(metavar="NAME", help="A meter plug-in in place of ours.")] = None,
     strict_host: Annotated[bool, typer.Option("--strict-host", help="A noisy host is no host.")] = False,
     report_format: Annotated[FormatChoice, typer.Option("--format", help="Of the report.")] = FormatChoice.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Run solvers on a suite; write signed records, and print their report."""
-    from appliance.cli.running import Ask, carry_out
+    from appliance.cli.asking import Ask
+    from appliance.cli.running import carry_out
+    from appliance.meter.opening import Wish
 
-    del idle_seconds  # no counter is read in this version: there is no idle power to calibrate
     limits = {
         "wall_seconds": limit_wall_seconds,
         "cpus": limit_cpus,
@@ -128,8 +167,8 @@ def run(  # noqa: PLR0917 - a command's options
             passes=passes,
             rollouts=rollouts,
             jobs=jobs,
-            energy=energy.value,
-            scheduling=None if exclusive is None else "exclusive" if exclusive else "shared",
+            energy=_energy(energy, require_counter),
+            scheduling=_scheduling(exclusive, shared),
             tasks=tasks,
             retry_errored=retry is RetryChoice.ERRORED,
             resume=resume,
@@ -143,8 +182,34 @@ def run(  # noqa: PLR0917 - a command's options
             include_quarantined=include_quarantined,
             keep_suite=not no_suite_blob,
             strict_host=strict_host,
+            idle_seconds=idle_seconds,
+            meter=Wish(
+                socket=meter_socket,
+                powercap=powercap_root,
+                cpu_backend=cpu_backend.value if cpu_backend else None,
+                counters=tuple(counter or ()),
+                name=meter,
+            ),
             report_format="json" if as_json else report_format.value,
             as_json=as_json,
         )
     )
     raise typer.Exit(status)
+
+
+def _scheduling(exclusive: bool, shared: bool) -> Literal["exclusive", "shared"] | None:
+    if exclusive and shared:
+        raise UsageRefused("--exclusive and --shared exclude each other", mend="leave one of the two away")
+    return "exclusive" if exclusive else "shared" if shared else None
+
+
+def _energy(asked: EnergyChoice, require_counter: bool) -> Literal["auto", "measured", "estimator", "estimator:curve"]:
+    if not require_counter:
+        return asked.value
+    if asked not in (EnergyChoice.AUTO, EnergyChoice.MEASURED):
+        raise UsageRefused(
+            f"an estimate needs no counter, and one is required: --energy {asked.value}",
+            where="--require-counter",
+            mend="leave one of the two away",
+        )
+    return "measured"

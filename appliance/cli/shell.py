@@ -25,11 +25,10 @@ def shell(
     suite: Annotated[Path | None, typer.Option(help="The suite, where the run's folder does not hold it.")] = None,
 ) -> None:
     """A shell in a fresh hardened container over what the solver left; the container goes when the shell ends."""
-    import tempfile
-
     from appliance.cli.shelling import choose, enter
     from appliance.errors import UsageRefused
     from appliance.reproduce.suites import suite_of
+    from appliance.scratch import shared_scratch
 
     words = tuple(command or ())
     if words and words[0].startswith("-") and words[0] != "--":
@@ -40,8 +39,8 @@ def shell(
         )
     path, record, result = choose(run, solver, trial)
     blobs = path.resolve().parent.parent / "blobs"
-    with tempfile.TemporaryDirectory(prefix="appliance-shell-") as scratch:
-        found = suite_of(record, str(path), suite, blobs if blobs.is_dir() else None, Path(scratch))
+    with shared_scratch() as scratch:
+        found = suite_of(record, str(path), suite, blobs if blobs.is_dir() else None, scratch)
         note(_about(record, result))
         raise typer.Exit(enter(record, result, found, blobs, words[words[:1] == ("--",) :]))
 

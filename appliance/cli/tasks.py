@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from appliance.cli import output
+from appliance.cli.listing import show_listing
 from appliance.cli.tasks_check import check
 
 if TYPE_CHECKING:
+    from appliance.tasks.find import Found
     from appliance.tasks.model import Suite, Task
 
 app = typer.Typer()
@@ -28,24 +31,21 @@ def list_suites(
     if suite is not None:
         _list_tasks(suite, as_json)
         return
-    from appliance.errors import Refusal
     from appliance.tasks.reader import list_suites as known
     from appliance.tasks.reader import read_suite
 
-    rows: list[dict[str, Any]] = []
-    for found in known(Path.cwd()):
-        row: dict[str, Any] = {"name": found.name, "folder": str(found.folder), "source": found.source}
-        try:
-            row |= _suite_row(read_suite(found.folder)) | {"name": found.name, "problem": None}
-        except Refusal as refusal:
-            row["problem"] = str(refusal)
-        rows.append(row)
-    if as_json:
-        output.emit_json(rows)
-        return
-    for row in rows:
+    def line(row: dict[str, Any]) -> str:
         state = row["problem"] or f"{row['tasks']} tasks  version {row['version']}  {row['digest'][:12]}{_checked(row)}"
-        output.line(f"{row['name']:<20} {row['source']:<8} {state}")
+        return f"{row['name']:<20} {row['source']:<8} {state}"
+
+    def read(found: Found) -> dict[str, Any]:
+        return _suite_row(read_suite(found.folder)) | {"name": found.name}
+
+    rows = [
+        ({"name": found.name, "folder": str(found.folder), "source": found.source}, partial(read, found))
+        for found in known(Path.cwd())
+    ]
+    show_listing(rows, line, as_json=as_json)
 
 
 @app.command()

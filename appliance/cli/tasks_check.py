@@ -50,13 +50,12 @@ def check(
 
 def _checked(suite: Suite, runs: int, glob: str | None, jobs: int) -> Checks:
     from contextlib import ExitStack
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
 
     from appliance.cli.output import note
     from appliance.errors import HostRefused
     from appliance.ports import LOCK_LABEL, RUN_LABEL, EngineFailed
     from appliance.records.plan import PlannedEnergy
+    from appliance.scratch import shared_scratch
     from appliance.solvers.finding import find_solver
     from appliance.tasks.checks import read_checks
     from appliance.trials.adapters import images_here, this_machine
@@ -79,7 +78,7 @@ def _checked(suite: Suite, runs: int, glob: str | None, jobs: int) -> Checks:
     run = new_run_id()
     stored = read_checks(suite.folder, suite.digest)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="appliance-check-")))
+        scratch = stack.enter_context(shared_scratch())
         lock = stack.enter_context(adapters.locks.hold(run))
         stack.enter_context(adapters.reaper(run, lock))
         stack.callback(adapters.reap, run)

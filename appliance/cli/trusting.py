@@ -68,9 +68,12 @@ def read_bounded_record(path: Path) -> bytes:
     from attest.canonical import MAX_BYTES
 
     try:
-        return read_regular(path, MAX_BYTES)
+        content = read_regular(path, MAX_BYTES)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error
+    if not content:
+        raise InputRefused("is empty", where=str(path), mend="fetch it again")
+    return content
 
 
 def read_bounded_bundle(path: Path) -> bytes:

@@ -57,7 +57,7 @@ def _show(report: Report, json: bool, refusal: Refusal | None) -> None:
     if json:
         emit_json(_document(report, refusal))
         return
-    words = {"passed": "passed", "failed": "FAILED", "not_run": "not run"}
+    words = {"passed": "passed", "noted": "NOTE", "failed": "FAILED", "not_run": "not run"}
     # What was not looked at is read last, so that nobody takes it for looked at.
     for outcome in sorted(report.outcomes, key=lambda found: found.status == "not_run"):
         why = f": {outcome.why}" if outcome.why else ""
@@ -65,7 +65,10 @@ def _show(report: Report, json: bool, refusal: Refusal | None) -> None:
     line()
     for key, value in _facts(report).items():
         line(f"{key:<11}{value}")
-    line(f"{'verdict':<11}{'verified' if refusal is None else f'refused: {refusal.reason}'}")
+    # Simulated counters are all that a check may note.
+    noted = any(outcome.status == "noted" for outcome in report.outcomes)
+    verified = f"verified{' (simulated counters: nothing to publish)' if noted else ''}"
+    line(f"{'verdict':<11}{verified if refusal is None else f'refused: {refusal.reason}'}")
 
 
 def _facts(report: Report) -> dict[str, str]:

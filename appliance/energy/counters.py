@@ -67,18 +67,26 @@ class Gap:
 
 
 def difference(
-    scale: Scale, prev_uj: int, cur_uj: int, dt_ns: int, most_uw: int, *, power_expected: bool = False
+    scale: Scale,
+    prev_uj: int,
+    cur_uj: int,
+    dt_ns: int,
+    most_uw: int,
+    *,
+    update_ns: int = 0,
+    power_expected: bool = False,
 ) -> Delta | Gap:
     """Between two readings `dt_ns` > 0 apart; `most_uw` is the greatest plausible power of the zone.
 
-    A decrease is a wrap only if the power it means is plausible, else somebody reset the counter.
+    A decrease is a wrap only if the power it means is plausible, else somebody reset the counter. What a counter adds
+    every `update_ns` may all fall between two readings that are closer than that.
     """
     if dt_ns <= 0:
         raise ValueError("two readings at one moment have no difference: merge them with the next")
     period = scale.period_nj
     if scale.max_range_uj is not None and not 0 <= cur_uj <= scale.max_range_uj:
         return Gap("out_of_range", dt_ns)
-    plausible_nj = most_uw * dt_ns // 10**6
+    plausible_nj = most_uw * (dt_ns + update_ns) // 10**6
     if period is None:
         if cur_uj < prev_uj:
             return Gap("decrease_without_range", dt_ns)
@@ -108,6 +116,7 @@ class Series:
 
     scale: Scale
     most_uw: int
+    update_ns: int = 0
     last_uj: int | None = None
     last_ns: int = 0
     carry_nj: int = 0
@@ -115,19 +124,22 @@ class Series:
     def advance(self, uj: int, at_ns: int) -> tuple[Series, Delta | Gap | None]:
         """None: the first reading (a baseline, no energy), or one at the moment of the last (merged with the next)."""
         if self.last_uj is None:
-            return Series(self.scale, self.most_uw, uj, at_ns, self.carry_nj), None
+            return Series(self.scale, self.most_uw, self.update_ns, uj, at_ns, self.carry_nj), None
         if at_ns <= self.last_ns:
             return self, None
-        step = difference(self.scale, self.last_uj, uj, at_ns - self.last_ns, self.most_uw, power_expected=True)
+        dt_ns = at_ns - self.last_ns
+        step = difference(
+            self.scale, self.last_uj, uj, dt_ns, self.most_uw, update_ns=self.update_ns, power_expected=True
+        )
         if isinstance(step, Gap) and step.reason == "out_of_range":
             # The reading is no reading: the next one is compared with the last good one.
             return self, step
-        return Series(self.scale, self.most_uw, uj, at_ns, self.carry_nj), step
+        return Series(self.scale, self.most_uw, self.update_ns, uj, at_ns, self.carry_nj), step
 
     def microjoules(self, step: Delta) -> tuple[Series, int]:
         """Whole microjoules of a step with what was carried, and the state that carries the rest."""
         whole, rest = divmod(self.carry_nj + step.energy_nj, 1000)
-        return Series(self.scale, self.most_uw, self.last_uj, self.last_ns, rest), whole
+        return Series(self.scale, self.most_uw, self.update_ns, self.last_uj, self.last_ns, rest), whole
 
 
 def _delta(energy_nj: int, dt_ns: int, power_expected: bool) -> Delta:

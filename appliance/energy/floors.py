@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from appliance.energy.counter import CounterZone
+
 TICK_NS: Final = 4_000_000
 """Granularity of a cgroup's CPU time for a running loop, at HZ 250 (energy row C11); finer elsewhere."""
 SHORTEST_CPU_TICKS: Final = 5
@@ -23,7 +25,12 @@ class Floor:
 
 RAPL: Final = Floor(shortest_window_ns=10_000_000, update_period_ns=1_000_000)
 NVML: Final = Floor(shortest_window_ns=1_000_000_000, update_period_ns=100_000_000)
+NONE: Final = Floor(shortest_window_ns=0, update_period_ns=0)
 ESTIMATOR: Final = Floor(shortest_window_ns=100_000_000, update_period_ns=0)
+
+
+def of_zone(zone: CounterZone) -> Floor:
+    return Floor(zone.shortest_window_ns, zone.update_period_ns)
 
 
 def worst(floors: Iterable[Floor]) -> Floor:

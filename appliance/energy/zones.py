@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 Domain = Literal["package", "core", "uncore", "dram", "psys", "other"]
 _PLAIN: Final[dict[str, Domain]] = {"core": "core", "uncore": "uncore", "dram": "dram", "psys": "psys"}
+_DECIDED_NJ: Final = 20_000_000_000
 # Hexadecimal: the eleventh package is `intel-rapl:a`.
 _ZONE: Final = re.compile(r"(intel-rapl|intel-rapl-mmio):([0-9a-f]+)(?::([0-9a-f]+))?")
 
@@ -87,3 +88,17 @@ def summable(zones: Iterable[Zone]) -> Summable:
 def mirrored(first_uj: int, second_uj: int, first_delta_uj: int, second_delta_uj: int) -> bool:
     """Two dies that show one counter: within a joule of one another, and moving alike; counted once, and flagged."""
     return abs(first_uj - second_uj) <= 1_000_000 and first_delta_uj == second_delta_uj
+
+
+def apart_uj(first_uj: int, second_uj: int, max_range_uj: int | None) -> int:
+    """How far two counters of one range stand apart, the short way round: one of two may have wrapped already."""
+    apart = abs(first_uj - second_uj)
+    return apart if max_range_uj is None else min(apart, max(0, max_range_uj + 1 - apart))
+
+
+def psys_implausible(psys_nj: int, packages_nj: int) -> bool:
+    """Over the same time: the platform holds its packages, and no machine draws twenty times what they do (row ZN8).
+
+    Undecided, and so False, before the packages used 20 J: a unit of a joule, which some machines have, hides less.
+    """
+    return packages_nj >= _DECIDED_NJ and not packages_nj <= psys_nj <= 20 * packages_nj

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 import ssl
@@ -19,6 +18,7 @@ import docker.tls
 import requests.exceptions
 import urllib3.exceptions
 
+from appliance import bundle, mends
 from appliance.errors import HostRefused
 from appliance.ports import EngineFailed
 from appliance.records.record import EngineStamp
@@ -80,9 +80,8 @@ def engine_address(text: str | None = None) -> Address:
         return Address(text, parts.netloc + parts.path, "", 0, None)
     if parts.scheme in {"tcp", "http", "https"} and parts.hostname:
         secure = parts.scheme == "https" or bool(os.environ.get("DOCKER_TLS_VERIFY"))
-        folder = Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
         port = port or (2376 if secure else 2375)
-        return Address(text, None, parts.hostname, port, folder if secure else None)
+        return Address(text, None, parts.hostname, port, _certificates() if secure else None)
     raise HostRefused(
         f"DOCKER_HOST has the scheme {parts.scheme or 'none'!r}, which is neither unix nor tcp",
         where=text,
@@ -152,13 +151,13 @@ def unreachable(address: Address, error: Exception) -> HostRefused:
             "the remote engine does not answer", where=address.text, mend="unset DOCKER_HOST", reason="remote"
         )
     path = Path(address.path)
-    if not path.exists():
+    if _is_absent(path):
         return HostRefused("no container engine", where=address.text, mend=_install_mend(), reason="absent")
     if not os.access(path, os.R_OK | os.W_OK):
         return HostRefused(
             "no permission on the engine's socket",
             where=address.text,
-            mend=f"sudo usermod -aG docker {getpass.getuser()} && newgrp docker",
+            mend=f"sudo usermod -aG docker {mends.user()} && newgrp docker",
             reason="permission",
         )
     return HostRefused(
@@ -169,15 +168,29 @@ def unreachable(address: Address, error: Exception) -> HostRefused:
     )
 
 
+def _is_absent(path: Path) -> bool:
+    """As far as this user is let see: what lies in a folder that is closed to him is not called absent."""
+    try:
+        path.stat()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _certificates() -> Path:
+    named = os.environ.get("DOCKER_CERT_PATH")
+    return Path(named) if named else bundle.home() / ".docker"
+
+
 def _install_mend() -> str:
-    sudo = "" if os.geteuid() == 0 else "sudo "
-    return f"{sudo}apt-get install docker.io"
+    return mends.sudo("apt-get install docker.io")
 
 
 def _start_mend() -> str:
-    sudo = "" if os.geteuid() == 0 else "sudo "
     systemd = Path("/run/systemd/system").is_dir()
-    return f"{sudo}systemctl restart docker" if systemd else f"{sudo}service docker restart"
+    return mends.sudo("systemctl restart docker" if systemd else "service docker restart")
 
 
 def shortened(error: BaseException) -> str:

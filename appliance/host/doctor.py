@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from appliance import mends
 from appliance.cgroups import Hierarchies
 from appliance.errors import HostRefused, Refusal
 from appliance.records.record import Check, EngineStamp
@@ -23,7 +24,8 @@ _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+)\s*(?:>=\s*([0-9.]+))?")
 @dataclass(frozen=True)
 class Finding:
     part: str
-    """`engine`, `cgroups`, `counters`, `signing`, `disk`, `noise`, `images`, `python`, `platform`, `builders`."""
+    """`engine`, `cgroups`, `meter`, `counters`, `signing`, `disk`, `noise`, `images`, `python`, `platform`,
+    `builders`."""
     level: Level
     message: str
     mend: str | None = None
@@ -75,9 +77,9 @@ def cgroups(trees: Hierarchies, stamp: EngineStamp | None, *, root: bool, writab
         return Finding("cgroups", "ok", f"{kind}{driver}: trials get a cgroup of ours, read exactly and removed")
     if root:
         message = f"{kind}{driver}: mounted read-only here, the engine makes the trials' cgroups"
-        return Finding("cgroups", "warn", message, "sudo appliance gc")
+        return Finding("cgroups", "warn", message, mends.as_root("gc"))
     message = f"{kind}{driver}: the engine makes the trials' cgroups, and nobody removes them"
-    return Finding("cgroups", "info", message, "sudo appliance gc")
+    return Finding("cgroups", "info", message, mends.as_root("gc"))
 
 
 def leavings(runs: Iterable[str]) -> Iterable[Finding]:
@@ -89,13 +91,25 @@ def leavings(runs: Iterable[str]) -> Iterable[Finding]:
         yield Finding("cgroups", "info", f"cgroups of {counted}, live or cut off: {shown}", "appliance gc")
 
 
-def counters(found: Sequence[str], reason: str | None, *, privilege: bool) -> Finding:
+def counters(found: Sequence[str], reason: str | None, *, privilege: bool, mend: str | None = None) -> Finding:
+    """What a run would find: of the meter that answers, else of this host's own files."""
     if found:
-        message = f"{', '.join(found)} can be read; this version estimates all the same"
-        return Finding("counters", "info", message)
+        return Finding("counters", "ok", f"{', '.join(found)} can be read: energy will be measured")
     if privilege:
-        return Finding("counters", "warn", f"{reason}: energy will be estimated", "sudo appliance doctor")
+        mend = mend or mends.start_meter()
+        return Finding("counters", "warn", f"{reason}: energy will be estimated", mend)
     return Finding("counters", "info", f"{reason}: energy will be estimated")
+
+
+def meter(where: str, version: str | None, refusal: Refusal | None, *, root: bool) -> Finding:
+    """`refusal`: why the daemon at `where` does not answer us; None with no version: there is none."""
+    if version is not None:
+        return Finding("meter", "ok", f"{version} answers at {where}")
+    if refusal is not None:
+        return Finding("meter", "warn", f"{refusal.message} ({where})", refusal.mend)
+    if root:
+        return Finding("meter", "info", "no daemon answers; a run of root's starts its own where there are counters")
+    return Finding("meter", "info", "no daemon answers", mends.start_meter())
 
 
 def signing(initialised: bool) -> Finding:

@@ -7,11 +7,13 @@ a record keeps, `warn` one that blurs figures (`--strict-host` refuses it), `err
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from appliance.errors import HostRefused
 from appliance.host.facts import Roots, number, text
 from appliance.host.looks import Between
+from appliance.host.timers import SOON, due
 from appliance.records.record import Check
 
 FOREIGN_LOAD: Final = 0.05
@@ -23,8 +25,11 @@ HOT_MILLIDEGREES: Final = 80_000
 _TIMED: Final = frozenset({"cron", "crond", "anacron", "atd", "fcron"})
 
 
-def static_checks(roots: Roots, *, dirty: bool | None) -> tuple[Check, ...]:
-    """Conditions of this moment; `dirty` is the checkout's state, None where it runs from a wheel."""
+def static_checks(
+    roots: Roots, *, dirty: bool | None, now: datetime | None = None, systemd: Iterable[tuple[str, datetime]] = ()
+) -> tuple[Check, ...]:
+    """Conditions of this moment; `dirty` is the checkout's state, None where it runs from a wheel; `systemd`: its
+    timers, and when each fires next."""
     return (
         swap(roots),
         governor(roots),
@@ -33,7 +38,7 @@ def static_checks(roots: Roots, *, dirty: bool | None) -> tuple[Check, ...]:
         frequency(roots),
         temperature(roots),
         watchdog(roots),
-        timers(roots),
+        timers(roots, now or datetime.now().astimezone(), systemd),
         power_caps(roots),
         energy_filtering(roots),
         checkout(dirty),
@@ -179,8 +184,13 @@ def watchdog(roots: Roots) -> Check:
     return _info("watchdog", "off")
 
 
-def timers(roots: Roots) -> Check:
-    """Programs that start others by the clock."""
+def timers(roots: Roots, now: datetime, systemd: Iterable[tuple[str, datetime]] = ()) -> Check:
+    """Programs that start others by the clock, and what they are about to start."""
+    soon = due(roots, now, systemd)
+    if soon:
+        shown = ", ".join(soon[:3]) + (", ..." if len(soon) > 3 else "")
+        mend = f"wait {SOON.seconds // 60} minutes, or stop it for the run: systemctl stop cron"
+        return _warn("timers", f"due within {SOON.seconds // 60} minutes: {shown}", mend)
     names = {(text(path) or "").strip() for path in roots.proc.glob("[0-9]*/comm")}
     found = sorted(names & _TIMED)
     if found:

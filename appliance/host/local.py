@@ -9,6 +9,7 @@ from typing import Final
 from appliance.host.facts import Roots, host_stamp, read_facts
 from appliance.host.fitness import changes, static_checks
 from appliance.host.looks import between, look
+from appliance.host.timers import systemd_timers
 from appliance.records.record import Check, EngineStamp, HostStamp
 
 _FIRST_LOOK_SECONDS: Final = 0.25
@@ -38,4 +39,5 @@ class LocalHost:
             since = {check.name: check for check in changes(between(self._clock_origin, last))}
             self._clock_origin = last
         lasting = {name: since[name] for name in ("suspend", "clock_step")}
-        return (*(now | lasting).values(), *static_checks(self._roots, dirty=self._dirty))
+        static = static_checks(self._roots, dirty=self._dirty, systemd=systemd_timers())
+        return (*(now | lasting).values(), *static)

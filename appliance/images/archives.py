@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import tarfile
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,15 @@ from appliance.images.builder.oci import Image, Layer, write_archive
 from appliance.images.builder.tar import Slice
 from appliance.images.lock import pin_of
 from appliance.pins import Pin
+from appliance.scratch import scratch_in
+
+
+def archive_home() -> Path:
+    return bundle.cache_home() / "images"
 
 
 def archive_path(config: str) -> Path:
-    return bundle.cache_home() / "images" / f"{config.removeprefix('sha256:')}.tar"
+    return archive_home() / f"{config.removeprefix('sha256:')}.tar"
 
 
 def keep_archive(image: Image, reference: str) -> Path:
@@ -31,16 +35,12 @@ def keep_archive(image: Image, reference: str) -> Path:
 
 
 def write_whole(path: Path, image: Image, reference: str, omit: Iterable[str] = ()) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=".archive.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
+    with scratch_in(path.parent) as scratch:
+        draft = scratch / "image.tar"
+        with draft.open("wb") as out:
             write_archive(image, reference, out, omit)
-            os.fchmod(out.fileno(), 0o644)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+        draft.chmod(0o644)
+        draft.replace(path)
 
 
 def cached(pin: Pin) -> Image | None:

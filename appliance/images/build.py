@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance import bundle
 from appliance.errors import InputRefused
 from appliance.images import archives, store
 from appliance.images.builder import recipe as builder
@@ -16,6 +14,7 @@ from appliance.images.lock import LOCK, ImageLock, LockedSuite, pin_of
 from appliance.images.room import writing_to
 from appliance.images.store import Report
 from appliance.pins import Pin
+from appliance.scratch import scratch_in
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,7 @@ def make(
     packages = store.package_store()
     store.fetch(recipe.all_packages, suites, folders, packages, report)
     report(f"building {recipe.name} from {len(recipe.all_packages)} packages")
-    scratch_home = bundle.cache_home() / "scratch"
-    scratch_home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch_home) as scratch:
-        image: Image = builder.build(recipe, packages, Path(scratch))
+    with scratch_in(store.scratch_home()) as scratch:
+        image: Image = builder.build(recipe, packages, scratch)
         archive = archives.keep_archive(image, reference(recipe.name, image.identity.config))
     return pin_of(image.identity), archive

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from appliance.digests import sha256_of_file
 from appliance.errors import HostRefused, InputRefused
 from appliance.images.builder.recipe import Locked
 from appliance.images.lock import LockedPackage, LockedSuite
+from appliance.scratch import scratch_in
 
 ARCHIVE: Final = "debian"
 MIRROR_VARIABLE: Final = "APPLIANCE_DEBIAN_MIRROR"
@@ -99,8 +99,8 @@ def download(packages: Sequence[Locked], bases: Sequence[str], into: Path) -> No
         left = [package for package in packages if not (into / package.sha256).exists()]
         for start in range(0, len(left), _BATCH):
             # A folder a call: two programs may fetch the same packages at a time.
-            with tempfile.TemporaryDirectory(prefix=".fetch.", dir=into) as scratch:
-                _fetch(left[start : start + _BATCH], base, Path(scratch), into)
+            with scratch_in(into) as scratch:
+                _fetch(left[start : start + _BATCH], base, scratch, into)
 
 
 def _fetch(packages: Sequence[Locked], base: str, scratch: Path, into: Path) -> None:

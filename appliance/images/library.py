@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -20,10 +19,11 @@ from appliance.images.compose import compose, with_tree
 from appliance.images.lock import pin_of
 from appliance.images.registry import Reference
 from appliance.images.room import writing_to
-from appliance.images.store import Report
+from appliance.images.store import Report, scratch_home
 from appliance.pins import Pin
 from appliance.ports import EngineFailed
 from appliance.records.plan import PlannedTask
+from appliance.scratch import scratch_in
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -84,8 +84,8 @@ class ImageLibrary:
     @writing_to()
     def with_tree(self, image: str, tree: Path, target: str, *, owner: int = 0) -> Pin:
         """An image and one layer of a host tree (row I10), kept in the cache; `ensure` loads it."""
-        with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
-            made = with_tree(self._image(image), tree, target, Path(scratch), owner=owner)
+        with scratch_in(scratch_home()) as scratch:
+            made = with_tree(self._image(image), tree, target, scratch, owner=owner)
             archives.keep_archive(made, reference(Path(target).name.lower(), made.identity.config))
         return pin_of(made.identity)
 
@@ -169,8 +169,8 @@ class ImageLibrary:
         if pin_of(image.identity) != pin:
             raise HostRefused("its parts compose to another image")
         for omit in (task.diff_ids, ()):
-            with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
-                archive = Path(scratch) / "composed.tar"
+            with scratch_in(scratch_home()) as scratch:
+                archive = scratch / "composed.tar"
                 archives.write_whole(archive, image, reference("composed", pin.config), omit)
                 self._engine.load(archive)
             found = self._engine.resolve(pin)
@@ -209,8 +209,8 @@ class ImageLibrary:
 
     @writing_to()
     def _exported(self, image: str) -> Image:
-        with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
-            exported = Path(scratch) / "exported.tar"
+        with scratch_in(scratch_home()) as scratch:
+            exported = scratch / "exported.tar"
             try:
                 self._engine.export(image, exported)
             except EngineFailed as failure:
@@ -275,9 +275,3 @@ def _parts(pin: Pin) -> tuple[Pin, Pin] | None:
     except (ValueError, KeyError, TypeError, InputRefused):
         return None
     return task, solver
-
-
-def _scratch() -> Path:
-    folder = bundle.cache_home() / "scratch"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

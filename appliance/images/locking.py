@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from appliance.images.lock import LOCK, ImageLock, LockedBase, LockedPackage, Lo
 from appliance.images.room import writing_to
 from appliance.images.store import Report
 from appliance.pins import Pin
+from appliance.scratch import scratch_in
 
 _UNPINNED = Pin(config=f"sha256:{0:064x}", manifest=f"sha256:{0:064x}", diff_ids=())
 
@@ -78,8 +78,8 @@ def _resolve(catalog: Catalog, name: str, definition: Definition, base: ImageLoc
     epoch = base.source_date_epoch if base else 0
     if definition.packages:
         wanted = sorted({package for each in (*definitions, definition) for package in each.packages})
-        with tempfile.TemporaryDirectory(prefix="bench-apt.") as scratch:
-            resolved = debian.resolve(wanted, definition.suite, Path(scratch))
+        with scratch_in(store.scratch_home()) as scratch:
+            resolved = debian.resolve(wanted, definition.suite, scratch)
         moved = [p for p in resolved.packages if p.name in below and below[p.name].version != p.version]
         if moved:
             raise InputRefused(

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 from typing import Final, Literal
 
-from appliance import bundle
 from appliance.errors import HostRefused
 from appliance.images import archives
 from appliance.images.build import Built, check_pin
 from appliance.images.catalog import Catalog
 from appliance.images.lock import pin_of
 from appliance.images.room import writing_to
-from appliance.images.store import Report
+from appliance.images.store import Report, scratch_home
+from appliance.scratch import scratch_in
 
 NixProgram = Literal["nix", "nix-portable"]
 _MEND: Final = {
@@ -38,11 +36,9 @@ def build_with_nix(program: NixProgram, catalog: Catalog, name: str, report: Rep
             "only a checkout has a flake.nix to build from", where=str(flake), mend="use --builder native"
         )
     report(f"building {name} with {program}")
-    home = bundle.cache_home() / "scratch"
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home) as scratch:
+    with scratch_in(scratch_home()) as scratch:
         # The link roots the build against collection until its archive is kept.
-        link = Path(scratch) / "built"
+        link = scratch / "built"
         command = ["nix"] if program == "nix" else ["nix-portable", "nix"]
         ended = subprocess.run(
             [*command, *_FEATURES, "build", f"{flake}#image-{name}", "--out-link", str(link)],
@@ -65,7 +61,7 @@ def build_with_nix(program: NixProgram, catalog: Catalog, name: str, report: Rep
             raise HostRefused("the pin that Nix's build wrote is not its archive's", mend="report this as a bug")
         archive = archives.archive_path(pin.config)
         archive.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(scratch) / "image.tar"
+        draft = scratch / "image.tar"
         shutil.copyfile(link / "image.tar", draft)
         draft.replace(archive)
     return Built(name, pin, archive, made=True)

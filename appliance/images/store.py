@@ -26,6 +26,10 @@ def package_store() -> Path:
     return bundle.cache_home() / "packages"
 
 
+def scratch_home() -> Path:
+    return bundle.cache_home() / "scratch"
+
+
 def fetch(
     packages: Sequence[Locked], suites: Iterable[LockedSuite], folders: Sequence[Path], store: Path, report: Report
 ) -> None:

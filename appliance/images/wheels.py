@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from appliance.errors import HostRefused, InputRefused
 from appliance.images.builder.recipe import Locked
 from appliance.images.lock import LockedPackage
 from appliance.images.room import MEND
+from appliance.scratch import scratch_in
 
 PYTHON: Final = {"bookworm": "3.11"}
 """The interpreter of a suite: what wheels must fit."""
@@ -25,10 +25,10 @@ def resolve(requirements: Sequence[str], suite: str, into: Path) -> tuple[Locked
     """The wheels of `requirements` and of all that they depend on, kept as `into/<sha256>`."""
     if not requirements:
         return ()
-    with tempfile.TemporaryDirectory(dir=into) as scratch:
-        _pip(requirements, suite, Path(scratch), "cannot be had as wheels")
+    with scratch_in(into) as scratch:
+        _pip(requirements, suite, scratch, "cannot be had as wheels")
         found = []
-        for wheel in sorted(Path(scratch).glob("*.whl")):
+        for wheel in sorted(scratch.glob("*.whl")):
             name, version = wheel.name.split("-")[:2]
             digest = sha256_of_file(wheel)
             found.append(
@@ -48,14 +48,14 @@ def resolve(requirements: Sequence[str], suite: str, into: Path) -> tuple[Locked
 def download(packages: Sequence[Locked], suite: str, into: Path) -> None:
     """Whatever of `packages` an index still has, by hash; the rest is left to the caller to name."""
     for package in packages:
-        with tempfile.TemporaryDirectory(dir=into) as scratch:
-            asked = Path(scratch) / "asked.txt"
+        with scratch_in(into) as scratch:
+            asked = scratch / "asked.txt"
             asked.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
             try:
-                _pip(["--no-deps", "--require-hashes", "-r", str(asked)], suite, Path(scratch), "")
+                _pip(["--no-deps", "--require-hashes", "-r", str(asked)], suite, scratch, "")
             except InputRefused:
                 continue
-            for wheel in Path(scratch).glob("*.whl"):
+            for wheel in scratch.glob("*.whl"):
                 if sha256_of_file(wheel) == package.sha256:
                     wheel.replace(into / package.sha256)
 

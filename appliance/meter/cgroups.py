@@ -28,6 +28,7 @@ from appliance.errors import HostRefused
 # What a read of a cgroup that is gone, or was never made, ends with (energy row C1).
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 _ATTEMPTS: Final = 10
+_SYSTEMD_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,13 @@ def _fill_cpuset(folder: Path) -> None:
 
 
 def _systemctl(act: str, unit: str) -> None:
-    """Untested on a systemd host. A unit that is not there any more is no failure of `stop`."""
-    ended = subprocess.run(["systemctl", act, unit], capture_output=True, text=True, check=False)
-    if ended.returncode != 0 and act == "start":
-        raise OSError(errno.EIO, f"systemctl {act} {unit}: {ended.stderr.strip()}")
+    """Untested on a systemd host. A unit that is not there any more is no failure of `stop`, which is not waited for:
+    whoever lives in it may take his time to end, and the meter's one thread has none. Raises OSError for `start`."""
+    command = ["systemctl", act, unit] if act == "start" else ["systemctl", "--no-block", act, unit]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SYSTEMD_SECONDS)
+        problem = ended.stderr.strip() if ended.returncode else None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = str(error)
+    if problem is not None and act == "start":
+        raise OSError(errno.EIO, f"systemctl {act} {unit}: {problem}")

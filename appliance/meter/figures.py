@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from appliance.energy import estimators, floors
+from appliance.energy.cpus import Processor, design_power
 from appliance.energy.estimators import Estimate
 from appliance.energy.split import apportion
+from appliance.meter.choice import Estimator
 from appliance.records.energy import EnergyFigure, TrialEnergy
 
 _NAMES = {"wall/1": ("wall", "host"), "teads-curve/1": ("curve", "cgroup")}
+
+
+@dataclass(frozen=True)
+class Estimating:
+    """One of the named estimators on this machine's processor."""
+
+    source: Estimator
+    processor: Processor
+    watts: float | None
+
+    def energy(
+        self, wall_seconds: float, cpu_ns: Mapping[str, int | None], *, by_kind: bool, flags: tuple[str, ...]
+    ) -> TrialEnergy:
+        """`cpu_ns`: charged, by role."""
+        wall_ns = round(wall_seconds * 1e9)
+        estimate = self._estimate(wall_ns, cpu_ns)
+        return trial_energy(
+            estimate,
+            cpu_ns,
+            below_floor=by_kind or floors.below(floors.ESTIMATOR, wall_ns, cpu_ns.get("solver")),
+            flags=flags,
+            missing=None if estimate.net_uj is not None else "no CPU time: the trial's cgroup could not be read",
+        )
+
+    def _estimate(self, wall_ns: int, charged: Mapping[str, int | None]) -> Estimate:
+        if self.source == "wall":
+            return estimators.wall(wall_ns, self.watts)
+        known = [value for value in charged.values() if value is not None]
+        cpu_ns = sum(known) if len(known) == len(charged) else None
+        return estimators.curve(wall_ns, cpu_ns, self.processor.threads, design_power(self.processor))
 
 
 def trial_energy(

@@ -23,13 +23,13 @@ from appliance.cgroups import (
     run_cgroup,
     trial_cgroup,
 )
-from appliance.energy import estimators, floors
-from appliance.energy.cpus import Processor, design_power, parse_cpuinfo
+from appliance.energy.cpus import Processor, parse_cpuinfo
 from appliance.meter.cgroups import CpuReading, CpuSource, OwnCgroups, cpu_sources, source_of
-from appliance.meter.choice import Source, choose
-from appliance.meter.counters import POWERCAP, look_for_counters
-from appliance.meter.figures import trial_energy
-from appliance.ports import MeteredTrial
+from appliance.meter.choice import Choice, Estimator, choose
+from appliance.meter.counters.search import POWERCAP, CounterSearch, look_for_counters
+from appliance.meter.figures import Estimating
+from appliance.ports import MeteredTrial, StoredRest
+from appliance.records.metered import lost
 from appliance.records.plan import PlannedEnergy
 from appliance.records.record import MeterStamp
 
@@ -63,11 +63,16 @@ class _Setting:
     stats: StatsReader | None
     roles: tuple[str, ...]
     processor: Processor
-    source: Source
+    source: Estimator
+    lack: str | None
+    """Why there are no joules at all."""
 
 
 class LocalMeter:
-    """A `ports.Meter`. Raises MeterRefused at construction where energy cannot be stated as planned."""
+    """A `ports.Meter` that reads no counter. Raises MeterRefused at construction where energy cannot be stated as
+    planned."""
+
+    counts = False
 
     def __init__(
         self,
@@ -75,25 +80,34 @@ class LocalMeter:
         engine: HostCgroups = CGROUPFS,
         stats: StatsReader | None = None,
         *,
+        choice: Choice | None = None,
         proc: Path = Path("/proc"),
         powercap: Path = POWERCAP,
         roles: tuple[str, ...] = ("solver",),
     ):
+        """`choice`: what was decided for this run; None decides among the estimators here and now.
+
+        A model decided for a plan that asks for counters (a record reproduced where there is none) gives CPU time
+        alone: its joules are missing, with the choice's reason.
+        """
         self._trees = hierarchies(proc) if engine.reachable else Hierarchies(())
         sources = cpu_sources(self._trees)
-        choice = choose(
+        choice = choice or choose(
             planned.mode,
             watts_set=planned.active_watts is not None,
-            counters=look_for_counters(powercap),
+            counters=_none_of(look_for_counters(powercap)),
             cpu_readable=bool(sources) or stats is not None,
         )
+        if choice.source == "counters":
+            raise ValueError("a meter that reads no counter was chosen to read them")
         self._setting = _Setting(
             own=OwnCgroups(self._trees, engine.driver),
             sources=sources,
             stats=stats,
             roles=roles,
-            processor=_processor(proc),
+            processor=processor_of(proc),
             source=choice.source,
+            lack=(choice.reason or "no counter") if planned.mode == "measured" else None,
         )
         self._stamp = MeterStamp(
             name=NAME,
@@ -126,6 +140,13 @@ class LocalMeter:
             if run not in self._harness:
                 self._harness[run] = self._setting.own.make(harness_cgroup(run))
             return self._harness[run]
+
+    def stored(self) -> StoredRest | None:
+        return None
+
+    def idle(self, run: str, pause: Callable[[], None]) -> bytes | None:
+        del run, pause
+        return None
 
     def close_run(self, run: str) -> None:
         with self._lock:
@@ -165,17 +186,13 @@ class LocalTrial:
 
     def release(self, wall_seconds: float, *, at_limit: bool) -> MeteredTrial:
         """Also right where open or close were never reached: what they would have read is None then."""
-        wall_ns = round(wall_seconds * 1e9)
         charged = {role: self._charged(role) for role in self._setting.roles}
         flags = tuple(self._flags(at_limit))
-        estimate = self._estimate(wall_ns, charged)
-        energy = trial_energy(
-            estimate,
-            charged,
-            below_floor=self._by_kind or floors.below(floors.ESTIMATOR, wall_ns, charged.get("solver")),
-            flags=flags,
-            missing=None if estimate.net_uj is not None else "no CPU time: the trial's cgroup could not be read",
-        )
+        if self._setting.lack is None:
+            estimating = Estimating(self._setting.source, self._setting.processor, self._watts)
+            energy = estimating.energy(wall_seconds, charged, by_kind=self._by_kind, flags=flags)
+        else:
+            energy = lost(self._setting.lack, self._setting.roles, by_kind=self._by_kind)
         known = any(value is not None for value in charged.values())
         return MeteredTrial(
             energy=energy,
@@ -222,20 +239,19 @@ class LocalTrial:
         after = source.read(self._paths[role])
         return after is not None and after.cpu_ns - last.cpu_ns > RAN_ON_NS
 
-    def _estimate(self, wall_ns: int, charged: Mapping[str, int | None]) -> estimators.Estimate:
-        if self._setting.source == "wall":
-            return estimators.wall(wall_ns, self._watts)
-        known = [value for value in charged.values() if value is not None]
-        cpu_ns = sum(known) if len(known) == len(charged) else None
-        processor = self._setting.processor
-        return estimators.curve(wall_ns, cpu_ns, processor.threads, design_power(processor))
 
-
-def _processor(proc: Path) -> Processor:
+def processor_of(proc: Path = Path("/proc")) -> Processor:
     try:
         return parse_cpuinfo((proc / "cpuinfo").read_text(errors="replace"))
     except OSError:
         return Processor(brand="", threads=os.cpu_count() or 1, packages=1, virtual=False)
+
+
+def _none_of(search: CounterSearch) -> CounterSearch:
+    """Counters that are there are none to this meter."""
+    if not search.found:
+        return search
+    return CounterSearch((), "NoCounter", f"the meter {NAME!r} reads no counter", "leave --meter away")
 
 
 def _version() -> str:

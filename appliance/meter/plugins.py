@@ -27,11 +27,23 @@ class MeterRequest:
     stats: StatsReader | None = None
 
 
+_NEEDED: Final = ("counts", "stamp", "prepare", "harness_cgroup", "stored", "idle", "close_run")
 MeterFactory = Callable[[MeterRequest], Meter]
 
 
 def meter_names() -> tuple[str, ...]:
     return tuple(sorted({NAME, *(point.name for point in entry_points(group=GROUP))}))
+
+
+def refuse_unlike(meter: object, name: str) -> None:
+    """Raises HostRefused where a plug-in's meter lacks a member of `ports.Meter`: before any trial, not within one."""
+    lacking = [member for member in _NEEDED if not hasattr(meter, member)]
+    if lacking:
+        raise HostRefused(
+            f"is no meter of this version: it lacks {', '.join(lacking)}",
+            where=f"meter plug-in {name}",
+            mend="see docs/energy.md, or uninstall it",
+        )
 
 
 def open_meter(request: MeterRequest, name: str = NAME) -> Meter:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from appliance.records.energy import EnergyFigure
+from appliance.records.frontier import LIKE_HOSTS, unlike_bases
 from appliance.records.money import total_usd
 from appliance.records.plan import TrialKey
 from appliance.records.record import HostStamp, Record
@@ -101,11 +102,14 @@ def _compared_sum(sweep: int, before: EnergySum | None, after: EnergySum | None)
     """Or why there is nothing to compare."""
     if before is None or after is None or before.net_uj is None or after.net_uj is None:
         return "a figure is missing"
-    for field in ("provenance", "basis"):
-        if getattr(before, field) != getattr(after, field):
-            return f"{field} differs: recorded {getattr(before, field)}, now {getattr(after, field)}"
-    if before.below_floor or after.below_floor:
-        return f"below the floor: {before.below_floor} recorded, {after.below_floor} now"
+    if before.provenance != after.provenance:
+        return f"provenance differs: recorded {before.provenance}, now {after.provenance}"
+    if unlike_bases((before, after)):
+        return f"basis differs: recorded {_bases(before)}, now {_bases(after)}"
+    for field, words in (("below_floor", "the floor"), ("below_lod", "the limit of detection")):
+        one, other = getattr(before, field), getattr(after, field)
+        if one or other:
+            return f"below {words}: {one} recorded, {other} now"
     band = ENERGY_BANDS.get(before.provenance)
     if band is None:
         return f"no band for {before.provenance}"
@@ -115,11 +119,15 @@ def _compared_sum(sweep: int, before: EnergySum | None, after: EnergySum | None)
     )
 
 
+def _bases(energy: EnergySum) -> str:
+    return f"{energy.basis} ({energy.modelled} of {energy.trials} modelled)"
+
+
 def _unlike(before: Sequence[HostStamp], after: Sequence[HostStamp]) -> str | None:
-    """Why two sets of hosts are not like: processor, cores or GPUs."""
+    """Why two sets of hosts are not like."""
     if len(before) != 1 or len(after) != 1:
         return "more than one host" if before and after else "no host"
-    for field in ("cpu", "cores", "gpus"):
+    for field in LIKE_HOSTS:
         one, other = getattr(before[0], field), getattr(after[0], field)
         if one != other:
             return f"unlike hosts: $.hosts[0].{field}: recorded {one}, now {other}"

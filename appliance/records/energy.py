@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -20,6 +20,8 @@ def _known(flag: str) -> str:
 # Words come from several adapters as plain strings; the list of them stands in the schema (formats 6, Words).
 Flag = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(ENERGY_FLAGS)})]
 Uj = Annotated[int, Field(ge=0)]
+BELOW_DETECTION: Final = "below the limit of detection"
+"""Why a counter that did not move has no figure."""
 
 
 class EnergyFigure(Wire):
@@ -48,26 +50,41 @@ class EnergyFigure(Wire):
     source: Annotated[str, INFORMATIVE]
     """The counter or estimator by name."""
     scope: Annotated[str, INFORMATIVE]
-    """What the figure is of: `host`, `package+dram`, `cgroup`."""
+    """What the figure is of: `host`, `package+dram`, `cgroup`; of a zone its key."""
     gross_uj: Annotated[Uj | None, ENERGY_BAND]
     idle_uj: Annotated[Uj | None, INFORMATIVE]
     system_uj: Annotated[Uj | None, INFORMATIVE]
+    others_uj: Annotated[Uj | None, INFORMATIVE] = None
+    """What went to other trials, harness, model server and meter: gross = idle + system + others + net, exactly."""
     net_uj: Annotated[Uj | None, ENERGY_BAND]
     marginal_uj: Annotated[Uj | None, INFORMATIVE]
+    """Gross less idle, 0 where that is negative: what the whole machine took above its rest (rows J38, J39)."""
+    ratio_uj: Annotated[Uj | None, INFORMATIVE] = None
+    """Gross by the trial's share of the machine's CPU capacity, as Kepler's utilisation ratio gives it."""
     uncertainty_uj: Annotated[Uj | None, INFORMATIVE] = None
-    """Expanded, k = 2."""
+    """Expanded, k = 2: of net, or of gross where there is no net."""
+    budget_uj: Annotated[dict[str, Uj] | None, INFORMATIVE] = None
+    """Its terms by name, each a standard uncertainty (k = 1) rounded up."""
     lod_uj: Annotated[Uj | None, INFORMATIVE] = None
     interval: Annotated[tuple[Uj, Uj] | None, INFORMATIVE] = None
     model: Annotated[str | None, INFORMATIVE] = None
     inputs: Annotated[dict[str, Any] | None, INFORMATIVE] = None
     comparable: Annotated[bool, INFORMATIVE]
-    """False for every modelled figure: it enters no ranking against others."""
+    """False for a figure that is modelled, simulated, missing or unreliable: it enters no ranking against others."""
     missing: Annotated[str | None, INFORMATIVE] = None
     """Why a figure is None, as `EACCES intel-rapl:0`."""
     bounds: Annotated[tuple[Uj, Uj] | None, INFORMATIVE] = None
+    """Of gross, where the counter may have turned more than once."""
     below_floor: Annotated[bool, INFORMATIVE]
     """Shown as `~`; enters no energy ranking."""
     flags: Annotated[tuple[Flag, ...], INFORMATIVE] = ()
+
+    @property
+    def below_lod(self) -> bool:
+        """Shown as `< LOD`: what was read is not told from nothing (row G6)."""
+        if self.lod_uj is None:
+            return False
+        return self.missing == BELOW_DETECTION if self.net_uj is None else self.net_uj < self.lod_uj
 
     @model_validator(mode="after")
     def _modelled_carries_its_label(self) -> Self:
@@ -86,13 +103,25 @@ class EnergyPart(EnergyFigure):
     stage: Annotated[str | None, INFORMATIVE] = None
 
 
+class ZoneFigure(EnergyFigure):
+    """One counter's figure; its key is that of `TrialEnergy.zones`."""
+
+    summed: Annotated[bool, INFORMATIVE]
+    """Part of the total; else a cross-check, or a part of another zone (rows ZN2, ZN6, J45)."""
+    by_role_uj: Annotated[dict[str, Uj], INFORMATIVE]
+    """The trial's net by role; empty where it is not known."""
+
+
 class TrialEnergy(Wire):
     total: Annotated[EnergyFigure, INFORMATIVE]
     by_role: Annotated[dict[str, EnergyFigure], INFORMATIVE]
-    zones: Annotated[dict[str, EnergyFigure], INFORMATIVE] = Field(default_factory=dict)
+    """Net by role; what is idle, the system's or others' belongs to none of them."""
+    zones: Annotated[dict[str, ZoneFigure], INFORMATIVE] = Field(default_factory=dict)
     parts: Annotated[tuple[EnergyPart, ...], INFORMATIVE] = ()
     readings: Annotated[BlobRef | None, INFORMATIVE] = None
-    """The blob of raw readings, where there is one."""
+    """The blob of raw readings, where there is one: every figure here but `cloud` is recomputed from it."""
+    samples: Annotated[int | None, INFORMATIVE] = None
+    """Readings between the window's two edges; None where nothing was sampled."""
     local: Annotated[EnergyFigure | None, INFORMATIVE] = None
     cloud: Annotated[EnergyFigure | None, INFORMATIVE] = None
     """Always modelled."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from appliance.records.record import Record
-from appliance.records.summary import PassSummary
+from appliance.records.record import HostStamp, Record
+from appliance.records.summary import EnergySum, PassSummary
+from appliance.records.words import UNRELIABLE
+
+LIKE_HOSTS: Final = ("cpu", "cores", "gpus")
+"""Fields in which two machines agree whose joules may be set against each other."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ def _beats(one: Point, other: Point) -> bool:
 
 
 def energy_point(label: str, summary: PassSummary) -> Point | None:
-    """By the pass's net joules; apart where a figure lacks or is below the floor (row J42). None: nothing scored."""
+    """By the pass's net joules; apart where a figure lacks, is below floor, detection or idle, or is a model's beside
+    counters' (rows J39, J42, L3). None: nothing scored."""
     return _point(label, summary, _rankable_joules)
 
 
@@ -60,25 +66,57 @@ def _point(label: str, summary: PassSummary, cost: Callable[[PassSummary], float
 
 def _rankable_joules(summary: PassSummary) -> float | None:
     energy = summary.energy
-    if energy is None or energy.net_uj is None or energy.below_floor:
+    if energy is None or energy.net_uj is None or _mixed(energy):
+        return None
+    if energy.below_floor or energy.below_lod or not UNRELIABLE.isdisjoint(energy.flags):
         return None
     return energy.net_uj / 1e6
 
 
+def _mixed(energy: EnergySum) -> bool:
+    return 0 < energy.modelled < energy.trials
+
+
 def ranking_refusal(records: Sequence[Record], sweep: int) -> tuple[str, ...]:
-    """Why one pass of these records may not be ranked by joules, naming the fields (row L3); empty where it may."""
+    """Why one pass of these records may not be ranked by joules, naming the fields (row L3); empty where it may.
+
+    What counters gave is one kind, apportioned or not; what a model gave is another. Models are ranked on one machine
+    only, counters between like machines and over one scope; windows that were alone never against ones that may share.
+    """
     ranked = [record for record in records if sweep < len(record.summary.passes)]
     sums = [energy for record in ranked if (energy := record.summary.passes[sweep].energy) is not None]
-    why: list[str] = []
-    for field in ("provenance", "basis"):
-        words = {getattr(energy, field) for energy in sums}
-        if len(words) > 1:
-            why.append(f"{field} differs: {', '.join(sorted(words))}")
-    if not why and any(energy.basis == "modelled" for energy in sums):
-        hosts = {host.id for record in ranked for host in record.hosts}
-        if len(hosts) > 1:
-            why.append(f"hosts differ ({len(hosts)}), and the figures are modelled")
-        models = {trial.energy.total.model for record in ranked for trial in record.trials if trial.energy}
-        if len(models) > 1:
-            why.append(f"model differs: {', '.join(sorted(str(model) for model in models))}")
+    totals = [
+        trial.energy.total
+        for record in ranked
+        for trial in record.trials
+        if trial.key.pass_ == sweep and trial.energy and trial.energy.total.net_uj is not None
+    ]
+    why = [*_differing("provenance", (energy.provenance for energy in sums))]
+    if unlike_bases(sums) or any(_mixed(energy) for energy in sums):
+        why += _differing("basis", (*(energy.basis for energy in sums), *(total.basis for total in totals)))
+    if why:
+        return tuple(why)
+    why += _differing("plan.energy.scheduling", (record.plan.energy.scheduling for record in ranked))
+    why += _differing("scope", (total.scope for total in totals))
+    why += _differing("model", (str(total.model) for total in totals))
+    hosts = [host for record in ranked for host in record.hosts]
+    if any(energy.basis == "modelled" for energy in sums):
+        several = len({host.id for host in hosts})
+        why += [f"hosts differ ({several}), and the figures are modelled"] if several > 1 else []
+    else:
+        why += [one for field in LIKE_HOSTS for one in _differing(f"hosts[].{field}", _said(hosts, field))]
     return tuple(why)
+
+
+def unlike_bases(sums: Sequence[EnergySum]) -> bool:
+    """Whether a model's figures stand among counters'."""
+    return len({energy.basis == "modelled" for energy in sums}) > 1
+
+
+def _said(hosts: Sequence[HostStamp], field: str) -> Iterator[str]:
+    return (str(getattr(host, field)) for host in hosts)
+
+
+def _differing(field: str, words: Iterable[str]) -> tuple[str, ...]:
+    several = sorted(set(words))
+    return (f"{field} differs: {', '.join(several)}",) if len(several) > 1 else ()

@@ -15,8 +15,9 @@ from pydantic import Field, TypeAdapter
 
 from appliance.errors import InputRefused
 from appliance.pins import Sha256
-from appliance.records.record import HarnessStamp, HostStamp
+from appliance.records.record import CalibrationStamp, Check, HarnessStamp, HostStamp, IdleStamp
 from appliance.records.trial import Baseline, TrialResult
+from appliance.records.words import NOISE
 from appliance.wire import EXACT, INFORMATIVE, Wire, parsed
 
 MAX_BYTES: Final = 1024 * 1024 * 1024
@@ -33,6 +34,9 @@ class HeaderLine(Wire):
     """One a solver, in the order of plan.json."""
     harness: Annotated[HarnessStamp, EXACT]
     started_at: Annotated[str, INFORMATIVE]
+    idle_seconds: Annotated[float | None, INFORMATIVE] = None
+    """Asked length of a look at the machine at rest, which a resumed start keeps; None where joules come from no
+    counter."""
 
 
 class HostLine(Wire):
@@ -40,6 +44,31 @@ class HostLine(Wire):
 
     kind: Annotated[Literal["host"], EXACT] = "host"
     host: Annotated[HostStamp, INFORMATIVE]
+    at: Annotated[str, INFORMATIVE]
+
+
+class CalibrationLine(Wire):
+    """The stored calibration that this start stands on: a short look has found that it still holds."""
+
+    kind: Annotated[Literal["calibration"], EXACT] = "calibration"
+    calibration: Annotated[CalibrationStamp, INFORMATIVE]
+
+
+class IdleLine(Wire):
+    """A look at the machine at rest: before the first trial of a start and after its last, where joules come from
+    counters. A start that was killed has none after it."""
+
+    kind: Annotated[Literal["idle"], EXACT] = "idle"
+    idle: Annotated[IdleStamp, INFORMATIVE]
+
+
+class FitnessLine(Wire):
+    """The host's checks after the last trial of a measured start; those before it stand in its host line."""
+
+    kind: Annotated[Literal["fitness"], EXACT] = "fitness"
+    host: Annotated[int, INFORMATIVE] = Field(ge=0)
+    """Number of the host among the journal's."""
+    checks: Annotated[tuple[Check, ...], INFORMATIVE]
     at: Annotated[str, INFORMATIVE]
 
 
@@ -51,7 +80,11 @@ class BaselineLine(Wire):
 
 
 class TrialLine(Wire):
-    """A trial that ended by itself; it is not run again, unless it is asked for (`--retry`)."""
+    """A trial that ended by itself; it is not run again, unless it is asked for (`--retry`).
+
+    Joules from counters are provisional here: only the machine's rest before the run was known. The record's are
+    computed again from the same readings, with the rest after it.
+    """
 
     kind: Annotated[Literal["trial"], EXACT] = "trial"
     plan_digest: Annotated[Sha256, EXACT]
@@ -70,7 +103,7 @@ class InterruptedLine(Wire):
     """`cancelled: interrupted`."""
 
 
-Line = HeaderLine | HostLine | BaselineLine | TrialLine | InterruptedLine
+Line = HeaderLine | HostLine | CalibrationLine | IdleLine | FitnessLine | BaselineLine | TrialLine | InterruptedLine
 
 
 JournalLine: Final[TypeAdapter[Line]] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
@@ -117,6 +150,64 @@ class Journal:
             if isinstance(line, HostLine) and line.host not in found:
                 found.append(line.host)
         return tuple(found)
+
+    def hosts_after(self) -> tuple[HostStamp, ...]:
+        """`hosts()` with the checks after their last trials; noisy where either look says so."""
+        last = {line.host: line.checks for line in self.lines if isinstance(line, FitnessLine)}
+        return tuple(
+            host if number not in last else _checked_after(host, last[number])
+            for number, host in enumerate(self.hosts())
+        )
+
+    def idle(self) -> tuple[IdleStamp, ...]:
+        return tuple(line.idle for line in self.lines if isinstance(line, IdleLine))
+
+    def lacks_rest(self) -> bool:
+        """Whether nobody has looked at the machine at rest since the last metered trial ended: its start did not live
+        to, or was stopped."""
+        for line in reversed(self.lines):
+            if isinstance(line, IdleLine):
+                return False
+            if isinstance(line, TrialLine) and _is_metered(line):
+                return True
+        return False
+
+    def rests_on_one_side(self) -> bool:
+        """Whether a metered trial has no look after it in the boot of the one before it: no line leads over a boot."""
+        last = {line.trial: at for at, line in enumerate(self.lines) if isinstance(line, TrialLine)}
+        looks = [(at, line.idle.boot_id) for at, line in enumerate(self.lines) if isinstance(line, IdleLine)]
+        for at in last.values():
+            line = self.lines[at]
+            before = [boot for place, boot in looks if place < at]
+            after = {boot for place, boot in looks if place > at}
+            if isinstance(line, TrialLine) and _is_metered(line) and before and before[-1] not in after:
+                return True
+        return False
+
+    def calibration(self) -> CalibrationStamp | None:
+        """The stored calibration that every measured start stood on; None where one had none, or another."""
+        starts: list[CalibrationStamp | None] = []
+        pending: CalibrationStamp | None = None
+        measured = False
+        for line in (*self.lines, None):
+            if line is None or isinstance(line, HostLine):
+                starts += [pending] if measured else []
+                pending, measured = None, False
+            elif isinstance(line, CalibrationLine):
+                pending = line.calibration
+            elif isinstance(line, IdleLine):
+                measured = True
+        first = starts[0] if starts else None
+        return first if all(one == first for one in starts) else None
+
+
+def _is_metered(line: TrialLine) -> bool:
+    return line.result.energy is not None and line.result.energy.readings is not None
+
+
+def _checked_after(host: HostStamp, checks: tuple[Check, ...]) -> HostStamp:
+    noisy = any(check.name in NOISE and check.level != "info" for check in checks)
+    return host.model_copy(update={"fitness_after": checks, "noisy": host.noisy or noisy})
 
 
 def encode(line: Line) -> bytes:

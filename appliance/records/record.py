@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from appliance.pins import Pin, Sha256
 from appliance.records.blob import BlobRef
@@ -13,6 +13,9 @@ from appliance.records.summary import Summary
 from appliance.records.trial import Baseline, TrialResult
 from appliance.records.words import SolverKind
 from appliance.wire import EXACT, INFORMATIVE, Wire
+
+DecimalNs = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,19})$")]
+"""Nanoseconds as decimal digits: a machine that is up for a hundred days passes 2^53."""
 
 
 class SuiteStamp(Wire):
@@ -119,6 +122,9 @@ class HostStamp(Wire):
     engine: Annotated[EngineStamp, INFORMATIVE]
     os: Annotated[str, INFORMATIVE]
     fitness: Annotated[tuple[Check, ...], INFORMATIVE]
+    """Before the run's first trial."""
+    fitness_after: Annotated[tuple[Check, ...] | None, INFORMATIVE] = None
+    """After its last; None where nobody looked."""
     noisy: Annotated[bool, INFORMATIVE]
 
 
@@ -140,12 +146,56 @@ class ImageStamp(Wire):
     """False: pinned, not rebuildable."""
 
 
+class RestZone(Wire):
+    """One zone of a machine at rest, from bins of a second, in microwatts."""
+
+    mean_uw: Annotated[int, INFORMATIVE]
+    deviation_uw: Annotated[int, INFORMATIVE]
+    """Sample standard deviation of the bins."""
+    drift_uw: Annotated[int, INFORMATIVE]
+    """Of a straight line through the bins, over the whole of them."""
+    bins: Annotated[int, INFORMATIVE]
+    unfit: Annotated[str | None, INFORMATIVE] = None
+    """Why this zone alone is no measure of rest."""
+
+
+class RestStamp(Wire):
+    """One look at the machine at rest; all but `readings` and `at` follow from the blob of its readings."""
+
+    at: Annotated[str, INFORMATIVE]
+    """When it began."""
+    readings: Annotated[BlobRef, INFORMATIVE]
+    boot_id: Annotated[str, INFORMATIVE]
+    """sha256 of the kernel's boot id, as the readings have it."""
+    middle_boottime_ns: Annotated[DecimalNs, INFORMATIVE]
+    seconds: Annotated[float, INFORMATIVE]
+    zones: Annotated[dict[str, RestZone], INFORMATIVE]
+    unfit: Annotated[str | None, INFORMATIVE]
+    """Why it is no measure of rest; None: it is one."""
+
+
+class IdleStamp(RestStamp):
+    """Of this batch."""
+
+    when: Annotated[Literal["before", "after", "check"], INFORMATIVE]
+    """`check`: a short one, that holds a stored calibration against the machine as it is (row J38)."""
+
+
+class CalibrationStamp(RestStamp):
+    """One made earlier by `meter calibrate` and still valid; its readings are a blob of this record all the same."""
+
+    expires_at: Annotated[str, INFORMATIVE]
+    conditions: Annotated[dict[str, str | None], INFORMATIVE]
+    """What must be unchanged for it to hold: governor, turbo, idle states, kernel; None: not readable."""
+
+
 class MeterStamp(Wire):
     name: Annotated[str, INFORMATIVE]
     version: Annotated[str, INFORMATIVE]
     counters: Annotated[tuple[str, ...], INFORMATIVE]
-    idle: Annotated[dict[str, Any] | None, INFORMATIVE]
-    calibration: Annotated[dict[str, Any] | None, INFORMATIVE]
+    idle: Annotated[tuple[IdleStamp, ...] | None, INFORMATIVE]
+    """In the order they were taken; None where joules come from no counter."""
+    calibration: Annotated[CalibrationStamp | None, INFORMATIVE]
     mode: Annotated[str, INFORMATIVE]
     """What was asked: auto, measured, estimator, estimator:curve."""
     reason: Annotated[str | None, INFORMATIVE]

@@ -69,23 +69,33 @@ def _joules_per_resolved(energy: EnergySum | None, resolved: int) -> NumberOrInf
 
 
 def energy_sum(figures: Sequence[EnergyFigure | None]) -> EnergySum | None:
-    """A sum shows its worst provenance and basis, and is None as soon as one part is (rows J46, L6)."""
+    """A sum shows its worst provenance and basis, and is None as soon as one part is (rows J46, L6).
+
+    `figures` has an entry for every trial that the sum is of; None for a trial without any figure.
+    """
     known = [figure for figure in figures if figure is not None]
     if not known:
         return None
     whole = len(known) == len(figures)
     intervals = [figure.interval for figure in known if figure.interval is not None]
+    flags = Counter(flag for figure in known for flag in figure.flags)
     return EnergySum(
         provenance=max((figure.provenance for figure in known), key=PROVENANCE_BEST_FIRST.index),
         basis=max((figure.basis for figure in known), key=BASIS_BEST_FIRST.index),
         net_uj=_sum(figure.net_uj for figure in known) if whole else None,
         gross_uj=_sum(figure.gross_uj for figure in known) if whole else None,
+        ratio_uj=_sum(figure.ratio_uj for figure in known) if whole else None,
         interval=(sum(low for low, _ in intervals), sum(high for _, high in intervals))
         if len(intervals) == len(figures)
         else None,
+        uncertainty_uj=_sum(figure.uncertainty_uj for figure in known) if whole else None,
+        lod_uj=_sum(figure.lod_uj for figure in known) if whole else None,
         trials=len(figures),
         below_floor=sum(figure.below_floor for figure in known),
+        below_lod=sum(figure.below_lod for figure in known),
         missing=sum(figure is None or figure.net_uj is None for figure in figures),
+        modelled=sum(figure.basis == "modelled" for figure in known),
+        flags=dict(sorted(flags.items())),
     )
 
 

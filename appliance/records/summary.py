@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from appliance.records.energy import Flag
 from appliance.records.money import Usd
 from appliance.records.words import Basis, Cause, Outcome, Provenance, Reason
 from appliance.wire import COST_BAND, ENERGY_BAND, INFORMATIVE, OUTCOME, Wire, compared
@@ -21,12 +22,33 @@ class EnergySum(Wire):
     basis: Annotated[Basis, INFORMATIVE]
     net_uj: Annotated[int | None, ENERGY_BAND]
     gross_uj: Annotated[int | None, ENERGY_BAND]
+    """Of every window whole: where trials ran at the same time, the machine's joules stand in it more than once."""
+    ratio_uj: Annotated[int | None, INFORMATIVE]
     interval: Annotated[tuple[int, int] | None, INFORMATIVE]
     """Sum of the parts' intervals, where all have one."""
+    uncertainty_uj: Annotated[int | None, INFORMATIVE]
+    """Sum of the parts' own (k = 2), where all have one: what they share, idle above all, does not average out."""
+    lod_uj: Annotated[int | None, INFORMATIVE] = None
+    """Sum of the parts' limits of detection, where all have one: they do not average out either."""
     trials: Annotated[int, INFORMATIVE]
     below_floor: Annotated[int, INFORMATIVE]
     """How many of them are below the floor: with any, the sum enters no energy ranking."""
+    below_lod: Annotated[int, INFORMATIVE]
+    """How many have a net below their limit of detection."""
     missing: Annotated[int, INFORMATIVE]
+    """How many have no net: then the sum has none."""
+    modelled: Annotated[int, INFORMATIVE]
+    """How many are a model's word; neither 0 nor all: the sum enters no energy ranking (row L3)."""
+    flags: Annotated[dict[Flag, int], INFORMATIVE]
+    """How many carry each flag; one that none carries has no entry."""
+
+    @property
+    def undetected(self) -> bool:
+        """Shown as `< LOD`: a net that is less than what its parts could tell from nothing, or that all of them lack
+        for that very reason (row G6)."""
+        if self.lod_uj is None:
+            return False
+        return self.below_lod == self.trials if self.net_uj is None else self.net_uj < self.lod_uj
 
 
 class BestOfK(Wire):

@@ -19,10 +19,12 @@ Role = Literal["solver", "forwarder", "model", "judge", "harness"]
 SolverKind = Literal["reference", "noop", "command", "chat", "cascade"]
 EnergyMode = Literal["auto", "measured", "estimator", "estimator:curve"]
 EnergyFlag = Literal[
-    "below_idle", "bridged", "cgroup_left", "contended", "counters_disagree", "cpu_excess", "cpus_changed", "gap",
-    "gap_longer_than_wrap", "idle_drift", "implausible", "late", "mirrored_dies", "negative_cpu", "no_samples",
-    "out_of_range", "psys_implausible", "ran_on", "reset", "sgx_energy_filtering_possible", "shared", "source_changed",
-    "stale", "suspended", "v1_reset",
+    "below_idle", "bridged", "cgroup_left", "client_died", "contended", "counters_disagree", "cpu_excess",
+    "cpus_changed", "edge_error", "ended_early", "gap", "gap_longer_than_wrap", "idle_busy", "idle_drift",
+    "implausible", "late", "mirrored_dies", "negative_cpu", "no_idle", "no_samples", "out_of_range",
+    "power_averaged", "psys_implausible", "ran_on", "reported_by_sibling", "reset",
+    "sgx_energy_filtering_possible", "shared", "source_changed", "stale", "suspended", "thinned", "v1_reset",
+    "zone_gone",
 ]  # fmt: skip
 TestStatus = Literal["passed", "failed", "error", "skipped", "missing"]
 
@@ -43,6 +45,8 @@ REASONS_OF: Final[dict[Outcome, frozenset[Reason]]] = {
 
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 ENERGY_FLAGS: Final[frozenset[str]] = frozenset(get_args(EnergyFlag))
+UNRELIABLE: Final[frozenset[str]] = frozenset({"below_idle", "ended_early", "idle_busy"})
+"""Flags of a net that may be less than what the trial took, nobody knows by how much: it enters no ranking."""
 PROVENANCE_BEST_FIRST: Final[tuple[Provenance, ...]] = get_args(Provenance)
 BASIS_BEST_FIRST: Final[tuple[Basis, ...]] = get_args(Basis)
 NOISE: Final = frozenset({"cpu_load", "containers", "steal"})

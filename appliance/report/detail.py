@@ -8,19 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from appliance.digests import sha256_hex
+from appliance.energy.uncertainty import REFERENCE
 from appliance.errors import AttestationRefused, InputRefused, UsageRefused
 from appliance.reading import open_regular
 from appliance.records.blob import BlobRef
+from appliance.records.energy import EnergyFigure, TrialEnergy
 from appliance.records.record import Record
 from appliance.records.trial import TrialResult
-from appliance.report import words
+from appliance.report import joules, words
 from appliance.report.table import table
 from appliance.report.words import cell
 
-_HEADS = ("trial", "task", "pass", "rollout", "outcome", "reason", "ended by", "wall", "joules")
+_HEADS = ("trial", "task", "pass", "rollout", "outcome", "reason", "ended by", "wall")
+_ENERGY_HEADS = ("trial", "net", "gross", "from", "flags")
+_SPLIT = frozenset({2, 3, 4, 5})
 
 
 def trial_list(record: Record) -> str:
+    """What became of each trial, and its joules in a table of their own."""
     rows = [
         (
             str(at),
@@ -31,23 +36,24 @@ def trial_list(record: Record) -> str:
             trial.reason or words.NONE,
             trial.cause or words.NONE,
             words.seconds(trial.wall_seconds),
-            _joules(trial),
         )
         for at, trial in enumerate(record.trials)
     ]
-    return "\n".join(table(_HEADS, rows, right=frozenset({0, 2, 3, 7}))) + "\n"
-
-
-def _joules(trial: TrialResult) -> str:
-    if trial.energy is None:
-        return words.NONE
-    total = trial.energy.total
-    if total.net_uj is None:
-        return f"missing: {total.missing}"
-    floor = "~" if total.below_floor else ""
-    label = " (estimated)" if total.basis == "modelled" else " (simulated)" if total.provenance == "simulated" else ""
-    span = f" [{total.interval[0] / 1e6:.3f}, {total.interval[1] / 1e6:.3f}]" if total.interval else ""
-    return f"{floor}{total.net_uj / 1e6:.3f} J{label}{span}"
+    lines = table(_HEADS, rows, right=frozenset({0, 2, 3, 7}))
+    spent = [
+        (
+            str(at),
+            joules.of_trial(trial.energy.total),
+            joules.of_trial(trial.energy.total, "gross"),
+            joules.source(trial.energy.total),
+            ", ".join(trial.energy.total.flags) or words.NONE,
+        )
+        for at, trial in enumerate(record.trials)
+        if trial.energy
+    ]
+    if spent:
+        lines += ["", *table(_ENERGY_HEADS, spent, right=frozenset({0}))]
+    return "\n".join(lines) + "\n"
 
 
 def trial_at(record: Record, at: int) -> TrialResult:
@@ -59,10 +65,54 @@ def trial_at(record: Record, at: int) -> TrialResult:
 
 
 def trial_text(trial: TrialResult, artifacts: dict[str, BlobRef]) -> str:
-    """Every field that is set, one a line, by its wire name; then what `--artifact` takes."""
+    """Every field that is set, one a line, by its wire name; its joules by zone and role; what `--artifact` takes."""
     lines = [f"{path}: {cell(value)}" for path, value in _leaves(trial.json_value(), "")]
+    lines += _energy_lines(trial.energy) if trial.energy else []
     lines += ["", "artifacts:", *(f"  {cell(name)}  {blob.bytes} bytes" for name, blob in artifacts.items())]
     return "\n".join(lines) + "\n"
+
+
+def _energy_lines(energy: TrialEnergy) -> Iterator[str]:
+    """One line a part: gross = idle + system + others + net wherever the zone was read and idle is known."""
+    parts: list[tuple[str, EnergyFigure]] = [("total", energy.total)]
+    parts += [(f"role {role}", _shared_out(figure, energy.total)) for role, figure in energy.by_role.items()]
+    for key, zone in energy.zones.items():
+        parts.append((f"zone {key}" if zone.summed else f"zone {key} (not summed)", zone))
+    parts += [(f"part {part.label}", _shared_out(part, energy.total)) for part in energy.parts]
+    rows = [
+        (
+            name,
+            joules.of_trial(figure),
+            *(words.NONE if uj is None else joules.amount(uj) for uj in _split(figure)),
+            joules.source(figure),
+        )
+        for name, figure in parts
+    ]
+    yield ""
+    yield from table(("energy of", "net", "gross", "idle", "system", "others", "from"), rows, right=_SPLIT)
+    for key, zone in energy.zones.items():
+        if zone.by_role_uj and not zone.below_lod:
+            shares = ", ".join(f"{role} {joules.amount(uj)} J" for role, uj in zone.by_role_uj.items())
+            yield cell(f"zone {key} by role: {shares}")
+    for name, figure in parts:
+        if figure.bounds is not None:
+            yield cell(
+                f"{name}: between {joules.amount(figure.bounds[0])} and {joules.amount(figure.bounds[1])} J gross"
+            )
+    if energy.total.flags:
+        yield f"flags: {', '.join(energy.total.flags)}"
+    if energy.total.budget_uj:
+        terms = ", ".join(f"{name} {joules.amount(uj)} J" for name, uj in energy.total.budget_uj.items())
+        yield cell(f"uncertainty (k=1): {terms}; reference: {REFERENCE}")
+
+
+def _shared_out(share: EnergyFigure, whole: EnergyFigure) -> EnergyFigure:
+    """A share of what is not told from nothing is told from nothing still less."""
+    return share.model_copy(update={"lod_uj": whole.lod_uj}) if whole.below_lod and share.lod_uj is None else share
+
+
+def _split(figure: EnergyFigure) -> tuple[int | None, ...]:
+    return figure.gross_uj, figure.idle_uj, figure.system_uj, figure.others_uj
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -93,6 +143,8 @@ def record_artifacts(record: Record) -> dict[str, BlobRef]:
     """Those that are of no trial: the journal, the suite's archive, each baseline's output."""
     found: dict[str, BlobRef | None] = {"journal": record.journal, "suite": record.suite.archive}
     found |= {f"baseline:{baseline.task}": baseline.output for baseline in record.baselines}
+    found |= {f"idle:{at}": look.readings for at, look in enumerate(record.meter.idle or ())}
+    found |= {"calibration": record.meter.calibration.readings if record.meter.calibration else None}
     return {name: blob for name, blob in found.items() if blob is not None}
 
 

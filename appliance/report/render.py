@@ -20,11 +20,11 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _SEVERAL: Final = 2
 
 
-def render(records: Sequence[Record], form: Form) -> str:
-    """Ends with a line feed; depends on the records alone."""
+def render(records: Sequence[Record], form: Form, *, ratio: bool = False) -> str:
+    """Ends with a line feed; depends on the records alone. `ratio`: a column more in the text (the others have it)."""
     match form:
         case "text":
-            return render_text(records)
+            return render_text(records, ratio=ratio)
         case "json":
             return json_text(report_value(records)) + "\n"
         case "csv":
@@ -70,6 +70,7 @@ def _record(record: Record) -> dict[str, Any]:
         "forgeable": checks.get("forgeable", []),
         "filtered": list(record.plan.filtered),
         "limitOverrides": record.plan.limit_overrides,
+        "scheduling": record.plan.energy.scheduling,
         "meter": record.meter.json_value(),
         "warnings": list(record.warnings),
         "passes": record.summary.json_value()["passes"],
@@ -122,6 +123,7 @@ def _csv_rows(record: Record) -> Iterator[dict[str, Any]]:
             "suiteDigest": record.plan.suite.digest,
             "solver": record.solver.name,
             "model": record.model.name if record.model else "none",
+            "scheduling": record.plan.energy.scheduling,
             "pass": found.pass_,
             "planned": found.planned,
             **{outcome: found.outcomes[outcome] for outcome in OUTCOMES},
@@ -130,12 +132,19 @@ def _csv_rows(record: Record) -> Iterator[dict[str, Any]]:
             "resolution": found.resolution,
             "lowerBound": found.lower_bound,
             "netUj": energy.net_uj if energy else None,
+            "grossUj": energy.gross_uj if energy else None,
+            "ratioUj": energy.ratio_uj if energy else None,
+            "uncertaintyUj": energy.uncertainty_uj if energy else None,
+            "lodUj": energy.lod_uj if energy else None,
             "lowUj": low,
             "highUj": high,
             "provenance": energy.provenance if energy else None,
             "basis": energy.basis if energy else None,
             "belowFloor": energy.below_floor if energy else None,
+            "belowLod": energy.below_lod if energy else None,
             "energyMissing": energy.missing if energy else None,
+            "modelled": energy.modelled if energy else None,
+            "energyFlags": ";".join(f"{flag}={count}" for flag, count in energy.flags.items()) if energy else None,
             "joulesPerResolved": found.joules_per_resolved,
             "wallMedianSeconds": found.wall_median_seconds,
             "costUsd": found.cost_usd,

@@ -8,44 +8,39 @@ from appliance.records.frontier import Frontier, energy_point, frontier, money_p
 from appliance.records.record import Record
 from appliance.records.summary import PassSummary
 from appliance.records.words import NOISE
-from appliance.report import words
+from appliance.report import energy_remarks, joules, words
 from appliance.report.cohorts import Cohort, cohorts, differing_fields
 from appliance.report.table import table
 from appliance.report.words import cell
 
-_HEADS = (
-    "solver",
-    "model",
-    "pass",
-    "resolved",
-    "rate",
-    "at least",
-    "joules",
-    "joules per resolved",
-    "median wall",
-    "dollars",
-)
-_RIGHT = frozenset({2, 3, 4, 5, 8})
+_HEADS = ("solver", "model", "pass", "resolved", "rate", "at least", "median wall", "dollars")
+_RIGHT = frozenset({2, 3, 4, 5, 6})
+_ENERGY_RIGHT = frozenset({1})
 
 
-def render_text(records: Sequence[Record]) -> str:
-    """One table a cohort, with what its figures need beside them; ends with a line feed."""
+def render_text(records: Sequence[Record], *, ratio: bool = False) -> str:
+    """A cohort's resolution and its joules, with what the figures need beside them; ends with a line feed.
+
+    `ratio`: also what Kepler's utilisation ratio would credit.
+    """
     groups = cohorts(records)
     lines: list[str] = []
     for group in groups:
-        lines += [*_cohort(group), ""]
+        lines += [*_cohort(group, ratio), ""]
     if len(groups) > 1:
         lines += [f"not compared with each other: {', '.join(differing_fields(groups))} differ", ""]
     return "\n".join(lines[:-1]) + "\n"
 
 
-def _cohort(group: Cohort) -> Iterator[str]:
+def _cohort(group: Cohort, ratio: bool) -> Iterator[str]:
     plan = group.records[0].plan
     suite = plan.suite
     yield f"{cell(suite.name)} {cell(suite.version)} (sha256 {suite.digest[:16]}), {_count(len(plan.tasks), 'task')}"
     yield ""
     rows = [_row(name, record, found) for name, record in _named(group.records) for found in record.summary.passes]
     yield from table(_HEADS, rows, right=_RIGHT)
+    yield ""
+    yield from _energy_table(group.records, ratio)
     for name, record in _named(group.records):
         remarks = list(_remarks(record))
         if remarks:
@@ -74,11 +69,22 @@ def _row(name: str, record: Record, found: PassSummary) -> tuple[str, ...]:
         f"{resolved} of {resolved + found.outcomes['unresolved']}",
         words.percent(found.resolution),
         words.percent(found.lower_bound),
-        words.joules(found.energy),
-        words.joules_per_resolved(found),
         words.seconds(found.wall_median_seconds),
         words.dollars(found.cost_usd, partially=found.partially_priced),
     )
+
+
+def _energy_table(records: Sequence[Record], ratio: bool) -> Iterator[str]:
+    """Two lines a pass: all of its counted trials, and what that makes for each resolved one. Net is the headline."""
+    kinds: tuple[joules.Kind, ...] = ("net", "gross", "ratio") if ratio else ("net", "gross")
+    rows = []
+    for name, record in _named(records):
+        for found in record.summary.passes:
+            whole = (joules.of_pass(found.energy, kind) for kind in kinds)
+            each = (joules.per_resolved(found, kind) for kind in kinds)
+            rows.append((name, str(found.pass_), "in all", *whole, joules.source(found.energy)))
+            rows.append(("", "", "a resolved", *each, ""))
+    yield from table(("solver", "pass", "joules", *kinds, "from"), rows, right=_ENERGY_RIGHT)
 
 
 def model_of(record: Record) -> str:
@@ -96,7 +102,7 @@ def _remarks(record: Record) -> Iterator[str]:
     if not record.complete:
         yield "incomplete: planned trials are missing"
     for found in record.summary.passes:
-        yield from _pass_remarks(found, several=len(record.summary.passes) > 1)
+        yield from _pass_remarks(record, found, several=len(record.summary.passes) > 1)
     checks = record.suite.checks
     if record.plan.quarantined:
         reasons = {entry.task: entry.reason for entry in checks.quarantined} if checks else {}
@@ -109,36 +115,45 @@ def _remarks(record: Record) -> Iterator[str]:
     if record.plan.limit_overrides:
         changed = ", ".join(f"{key} {value:g}" for key, value in sorted(record.plan.limit_overrides.items()))
         yield f"not under the suite's own limits: {cell(changed)}"
-    if record.meter.reason:
-        yield f"energy: {cell(record.meter.reason)}"
-    for host in record.hosts:
-        if host.noisy:
-            heard = [check.message for check in host.fitness if check.name in NOISE and check.level != "info"]
-            yield f"the host was noisy: {cell('; '.join(heard) or 'why was not recorded')}"
+    yield from energy_remarks.of_meter(record)
+    yield from _noise(record)
     yield from (f"warning: {cell(warning)}" for warning in record.warnings)
+
+
+def _noise(record: Record) -> Iterator[str]:
+    """One line a look; hosts are numbered as trials count them, where there are several."""
+    for number, host in enumerate(record.hosts):
+        if not host.noisy:
+            continue
+        which = f"host {number}, " if len(record.hosts) > 1 else ""
+        heard = {
+            when: [check.message for check in checks if check.name in NOISE and check.level != "info"]
+            for when, checks in (("before", host.fitness), ("after", host.fitness_after or ()))
+        }
+        if not any(heard.values()):
+            yield f"the host was noisy{f' ({which[:-2]})' if which else ''}: why was not recorded"
+        for when, messages in heard.items():
+            if messages:
+                yield f"the host was noisy ({which}{when}): {cell('; '.join(messages))}"
 
 
 def _listed(names: Sequence[str], reasons: dict[str, str]) -> str:
     return "; ".join(cell(f"{name} ({reasons[name]})" if name in reasons else name) for name in names)
 
 
-def _pass_remarks(found: PassSummary, *, several: bool) -> Iterator[str]:
+def _pass_remarks(record: Record, found: PassSummary, *, several: bool) -> Iterator[str]:
     before = f"pass {found.pass_}: " if several else ""
     scored = found.outcomes["resolved"] + found.outcomes["unresolved"]
     if causes := words.causes(found):
         yield f"{before}{scored} scored, {', '.join(causes)}"
     if others := words.unscored_counts(found):
-        why = ", ".join(f"{count} {reason}" for reason, count in found.reasons.items())
-        yield f"{before}in no rate: {', '.join(others)} (of {found.planned} planned{'; ' if why else ''}{why})"
-    elif found.reasons:
-        yield f"{before}why not resolved: {', '.join(f'{count} {reason}' for reason, count in found.reasons.items())}"
+        yield f"{before}in no rate: {', '.join(others)} of {found.planned} planned"
+    if found.reasons:
+        yield f"{before}why not resolved: {words.reasons(found)}"
     if found.after_subject:
         yield f"{before}{found.after_subject} excluded after the solver had begun: this lifts the rate"
-    if found.energy and found.energy.below_floor:
-        yield (
-            f"{before}~ {found.energy.below_floor} of {found.energy.trials} below what the meter can resolve: "
-            "no ranking by joules"
-        )
+    if found.energy:
+        yield from (f"{before}{remark}" for remark in energy_remarks.of_pass(record, found.pass_, found.energy))
 
 
 def _curves(records: Sequence[Record]) -> Iterator[str]:
@@ -147,7 +162,7 @@ def _curves(records: Sequence[Record]) -> Iterator[str]:
         for found in record.summary.passes:
             if not found.best_of_k:
                 continue
-            label = words.label(found.energy) if found.energy else ""
+            label = joules.label(found.energy) if found.energy else ""
             # What a cloud's machines drew is always a model's word (row J33).
             heads = ("k", "resolved", "dollars", "cloud J (estimated)", f"local J{label}")
             yield ""
@@ -176,7 +191,7 @@ def _frontiers(records: Sequence[Record]) -> Iterator[str]:
         if refused:
             yield f"no ranking by joules, pass {sweep}: {'; '.join(map(cell, refused))}"
         else:
-            spent = {name: words.joules(found.energy) for name, found in summaries}
+            spent = {name: joules.of_pass(found.energy) for name, found in summaries}
             by_joules = frontier([point for name, found in summaries if (point := energy_point(name, found))])
             yield from _frontier(f"resolution against joules, pass {sweep}", by_joules, spent)
         if any(found.cost_usd is not None for _, found in summaries):

@@ -1,14 +1,13 @@
-"""Figures as words, each with its label: what is estimated says so, and what is below the floor carries `~`."""
+"""Figures as words: rates, times, money, counts. Joules, which carry their labels, are in `joules`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from appliance.records.summary import EnergySum, PassSummary
-from appliance.records.words import Cause
+from appliance.records.summary import PassSummary
+from appliance.records.words import Cause, Reason
 
 NONE: Final = "-"
-_MILLI: Final = 0.001
 _CAUSES: Final[dict[Cause, str]] = {
     "signal": "ended by a signal",
     "timeout": "timed out",
@@ -18,6 +17,27 @@ _CAUSES: Final[dict[Cause, str]] = {
     "budget": "spent their budget",
 }
 """`exit` needs no words."""
+_REASONS: Final[dict[Reason, str]] = {
+    "tests_failed": "tests failed",
+    "oracle_timeout": "tests took too long",
+    "no_verdict": "no verdict from the tests",
+    "tampered": "tests tampered with",
+    "patch_rejected": "patch rejected",
+    "timeout": "solver timed out",
+    "start_failed": "solver did not start",
+    "provider_failed": "provider failed",
+    "protocol_incomplete": "protocol not kept to its end",
+    "replay_diverged": "replay went another way",
+    "baseline_passed": "tests passed without a solver",
+    "baseline_error": "tests could not be run without a solver",
+    "expect_failed": "named tests were not as expected",
+    "engine_error": "engine failed",
+    "grader_error": "grader failed",
+    "budget": "budget spent",
+    "dry_run": "dry run",
+    "filtered": "left out",
+    "interrupted": "interrupted",
+}
 
 
 def cell(text: str) -> str:
@@ -39,43 +59,14 @@ def dollars(value: str | None, *, partially: bool = False) -> str:
     return f"${value}"
 
 
-def joules(energy: EnergySum | None, per: int = 1) -> str:
-    """`~60.0 J (estimated) [12.0, 120.0]`; `per`: divided by so many. A missing sum says in how many trials."""
-    if energy is None:
-        return NONE
-    if energy.net_uj is None:
-        return f"missing in {energy.missing} of {energy.trials}"
-    floor = "~" if energy.below_floor else ""
-    span = ""
-    if energy.interval is not None:
-        span = f" [{_joules(energy.interval[0] / per)}, {_joules(energy.interval[1] / per)}]"
-    return f"{floor}{_joules(energy.net_uj / per)} J{label(energy)}{span}"
-
-
-def label(energy: EnergySum) -> str:
-    """How a figure that no counter gave was obtained; a counter's own needs no word."""
-    if energy.provenance == "simulated":
-        return " (simulated)"
-    return " (estimated)" if energy.basis == "modelled" or energy.provenance == "estimator" else ""
-
-
-def joules_per_resolved(found: PassSummary) -> str:
-    if found.joules_per_resolved is None or found.joules_per_resolved == "Infinity":
-        return NONE if found.joules_per_resolved is None else "Infinity"
-    return joules(found.energy, found.outcomes["resolved"])
-
-
-def _joules(microjoules: float) -> str:
-    value = microjoules / 1e6
-    if value >= 1 or value == 0:
-        return f"{value:.1f}"
-    # Three figures that say something, never an exponent; a microjoule is the smallest there is.
-    return f"{value:.3f}" if value >= _MILLI else f"{value:.6f}".rstrip("0").removesuffix(".")
-
-
 def causes(found: PassSummary) -> tuple[str, ...]:
     """`3 of them timed out`."""
     return tuple(f"{count} of them {_CAUSES[cause]}" for cause, count in found.causes.items() if cause in _CAUSES)
+
+
+def reasons(found: PassSummary) -> str:
+    """`2 tests failed, 1 patch rejected` would read as counts of tests: `tests failed (2), patch rejected (1)`."""
+    return ", ".join(f"{_REASONS.get(reason, reason)} ({count})" for reason, count in found.reasons.items())
 
 
 def unscored_counts(found: PassSummary) -> tuple[str, ...]:

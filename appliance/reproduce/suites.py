@@ -10,6 +10,7 @@ from pathlib import Path
 from appliance.bundle import shipped
 from appliance.digests import sha256_hex
 from appliance.errors import InputRefused, Refusal
+from appliance.files import disk_of
 from appliance.reading import read_regular
 from appliance.records.record import Record
 from appliance.tasks.archive import MAX_BYTES, unpack_suite
@@ -79,5 +80,10 @@ def _unpacked(record: Record, blobs: Path | None, scratch: Path) -> Path | None:
         raise InputRefused("the suite's archive is not what its name says", where=str(blob), mend="fetch it again")
     folder = scratch / "suite"
     shutil.rmtree(folder, ignore_errors=True)
-    unpack_suite(content, folder, where=str(blob))
+    try:
+        with disk_of(scratch, mend="make room there, or set TMPDIR to another folder"):
+            unpack_suite(content, folder, where=str(blob))
+    except InputRefused as refusal:
+        refusal.mend = "--suite PATH to that version of the suite"
+        raise
     return folder

@@ -51,7 +51,7 @@ class _Toml(BaseModel):
     version: str | None = None
     commit: str | None = None
     version_argv: Words | None = None
-    version_pattern: str = r"\d+\.\d+\.\d+"
+    version_pattern: Annotated[str, Field(max_length=200)] = r"\d+\.\d+\.\d+"  # a long one takes hours to compile
     env: dict[str, str] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
     mode: dict[str, Words] = Field(default_factory=dict)

@@ -62,7 +62,7 @@ class Checks(Wire):
     def from_json(cls, content: bytes, where: str) -> Self:
         """As every wire model's, but that keys may be any Unicode: they are task names, and this is never signed."""
         if len(content) > MAX_BYTES:
-            raise InputRefused(f"{len(content)} bytes, over the bound of {MAX_BYTES}", where=where)
+            raise InputRefused(f"{len(content)} bytes, over the bound of {MAX_BYTES}", where=where, mend=MEND)
         try:
             return cls.model_validate_json(content)
         except ValidationError as error:
@@ -80,15 +80,20 @@ class StoredChecks:
 def read_checks(suite: Path, suite_digest: str) -> StoredChecks | None:
     """The checks of exactly this content: beside the suite, else in the data folder.
 
-    None where it was never checked, or changed since. Raises InputRefused for a malformed file.
+    None where it was never checked, or changed since. Raises InputRefused for a file that is malformed or cannot be
+    read: passed over, it would bring back the tasks that it quarantines.
     """
     for path in (suite / CHECKS_JSON, _in_data_folder(suite_digest)):
         try:
             content = read_regular(path, MAX_BYTES)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue
+        except FileNotFoundError as error:
+            if not path.is_symlink():
+                continue
+            raise InputRefused("a symbolic link that leads nowhere", where=str(path), mend=MEND) from error
+        except PermissionError as error:
+            raise InputRefused("permission denied", where=str(path), mend=f"make it readable, or {MEND}") from error
         except OSError as error:
-            raise InputRefused(error.strerror or str(error), where=str(path)) from error
+            raise InputRefused(error.strerror or str(error), where=str(path), mend=MEND) from error
         value = Checks.from_json(content, str(path))
         if value.suite_digest == suite_digest:
             return StoredChecks(value=value, digest=sha256_hex(content), path=path)

@@ -6,6 +6,8 @@ import unicodedata
 from typing import Final
 
 MAX_NAME: Final = 200
+MAX_DEPTH: Final = 100
+"""Folders in folders; far below where Python's own walks end in a RecursionError."""
 _JOINERS: Final = "\u200c\u200d"
 """Letters of Persian, Hindi and emoji need them; every other format character could disguise a name."""
 _REFUSED_KINDS: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
@@ -37,6 +39,7 @@ def relative_problem(path: str) -> str | None:
     problems = (
         (not path, "is empty"),
         (path.startswith("/"), "is absolute"),
+        (len(parts) > MAX_DEPTH, f"lies more than {MAX_DEPTH} folders deep"),
         (".." in parts, "climbs with .."),
         ("" in parts or "." in parts, "is not in its shortest form"),
         (any(ord(char) < 32 or char == "\x7f" for char in path), "holds a control character"),

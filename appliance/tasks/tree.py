@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from appliance.digests import sha256_of_file, tree_entries
+from appliance.digests import Bounds, sha256_of_file, tree_entries
 from appliance.errors import InputRefused
 from appliance.tasks.names import relative_problem
 
@@ -14,6 +14,8 @@ Entry = tuple[str, str, str]
 
 SUITE_TOML: Final = "suite.toml"
 CHECKS_JSON: Final = "checks.json"
+TASK_BOUNDS: Final = Bounds(file_mib=128, tree_mib=512, files=100_000)
+"""One task at most: of as much an archive of a suite may be, which is held in memory to be signed for."""
 
 
 def task_folders(suite: Path) -> list[Path]:
@@ -25,13 +27,18 @@ def task_folders(suite: Path) -> list[Path]:
     linked = next((path for path in found if path.is_symlink() and path.is_dir()), None)
     if linked is not None:
         raise InputRefused("a task that is a symbolic link", where=str(linked), mend="copy the folder")
-    return [path for path in found if path.is_dir()]
+    tasks = [path for path in found if path.is_dir()]
+    misplaced = next((path for path in tasks if path.name == CHECKS_JSON), None)
+    if misplaced is not None:
+        raise InputRefused("a folder, not a regular file", where=str(misplaced), mend="move it away")
+    return tasks
 
 
 def entries_of_task(folder: Path) -> list[Entry]:
-    """Raises InputRefused for what cannot travel: devices, sockets, links that leave their own part of the task."""
+    """Raises InputRefused for what cannot travel: devices, sockets, links that leave their own part of the task,
+    and more than TASK_BOUNDS."""
     try:
-        entries = tree_entries(folder)
+        entries = tree_entries(folder, TASK_BOUNDS)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(error.filename or folder)) from error
     for path, kind, target in entries:

@@ -7,20 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from appliance import mends
 from appliance.errors import HostRefused
 from appliance.pins import Pin
-from appliance.records.plan import TrialPlan
+from appliance.records.plan import PlannedEnergy, TrialPlan
 from appliance.trials.session import Adapters
 
 if TYPE_CHECKING:
     from appliance.images.library import ImageLibrary
+    from appliance.meter.local import HostCgroups, StatsReader
+    from appliance.meter.opening import Decided
+    from appliance.ports import Meter
 
 Report = Callable[[str], None]
 """Told of steps that take a while, as an image that is built."""
 
 
-def this_machine(plans: tuple[TrialPlan, ...], report: Report) -> Adapters:
-    """Raises HostRefused where the engine does not answer, MeterRefused where energy cannot be stated as planned."""
+def this_machine(plans: tuple[TrialPlan, ...], report: Report, decided: Decided | None = None) -> Adapters:
+    """Raises HostRefused where the engine does not answer, MeterRefused where energy cannot be stated as planned.
+
+    `decided`: where the joules come from; None, for what needs none of them, reads no counter.
+    """
     from appliance.engine.docker import connect
     from appliance.engine.locks import RunLocks
     from appliance.engine.places import places
@@ -29,7 +36,7 @@ def this_machine(plans: tuple[TrialPlan, ...], report: Report) -> Adapters:
     from appliance.engine.workspaces import HostWorkspaces
     from appliance.host.local import LocalHost
     from appliance.images.library import ImageLibrary
-    from appliance.meter.local import HostCgroups, LocalMeter
+    from appliance.meter.local import HostCgroups
     from appliance.trials.stamps import harness_stamp
 
     engine, where, locks = connect(), places(), RunLocks()
@@ -41,9 +48,9 @@ def this_machine(plans: tuple[TrialPlan, ...], report: Report) -> Adapters:
         driver="systemd" if stamp.cgroup_driver == "systemd" else "cgroupfs",
         reachable=not stamp.rootless and not stamp.remote,
     )
-    meter = LocalMeter(plans[0].energy, cgroups, lambda run, trial, _role: engine.cpu_ns(run, f"{trial:05d}"))
-    if meter.leaves_cgroups:
-        report("the engine makes cgroups that only root can remove: sudo appliance gc, after the run")
+    meter = _meter(
+        plans[0].energy, cgroups, lambda run, trial, _role: engine.cpu_ns(run, f"{trial:05d}"), decided, report
+    )
     return Adapters(
         engine=engine,
         workspaces=HostWorkspaces(engine),
@@ -58,6 +65,40 @@ def this_machine(plans: tuple[TrialPlan, ...], report: Report) -> Adapters:
         locked_version=_locked_version,
         binds_tests=os.geteuid() == 0 and not stamp.remote and not stamp.rootless,
     )
+
+
+def _meter(
+    planned: PlannedEnergy, engine: HostCgroups, stats: StatsReader, decided: Decided | None, report: Report
+) -> Meter:
+    from appliance.meter.local import NAME, LocalMeter
+    from appliance.meter.measured import MeasuredMeter
+    from appliance.meter.plugins import MeterRequest, open_meter, refuse_unlike
+
+    if decided is not None and decided.wish.name not in (None, NAME):
+        name = str(decided.wish.name)
+        other = open_meter(MeterRequest(planned, engine, stats), name)
+        refuse_unlike(other, name)
+        return other
+    if decided is not None and decided.line is not None:
+        return MeasuredMeter(planned, decided.choice, decided.line, engine)
+    if decided is None and planned.mode == "measured":
+        planned = planned.model_copy(update={"mode": "estimator"})
+    meter = LocalMeter(planned, engine, stats, choice=decided.choice if decided else None)
+    if meter.leaves_cgroups:
+        report(f"the engine makes cgroups that only root can remove: {mends.as_root('gc')}, after the run")
+    return meter
+
+
+def reachable_engine() -> bool:
+    """Whether the engine's containers live on this host, where a meter may read them; True where none answers, for
+    a plan that is only shown."""
+    from appliance.engine.docker import connect
+
+    try:
+        stamp = connect().stamp()
+    except HostRefused:
+        return True
+    return not stamp.remote and not stamp.rootless
 
 
 def images_here(report: Report, *, needs_engine: bool) -> ImageLibrary:

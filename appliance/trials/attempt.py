@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from appliance.errors import HostRefused
+from appliance.errors import HostRefused, MeterRefused
 from appliance.files import disk_of
 from appliance.ports import (
     TRIAL_LABEL,
@@ -101,8 +101,9 @@ def attempt(trial: Trial, bench: Bench) -> TrialLine | InterruptedLine:
         verdict = _phases(trial, bench, seen)
     except Interrupted:
         interrupted = True
-    except HostRefused:
-        # A full disk, say: no failure of this trial's, and the next would meet it too. The run ends, and can go on.
+    except (HostRefused, MeterRefused):
+        # A full disk, a meter that is gone: no failure of this trial's, and the next would meet it too. The run ends,
+        # and can go on.
         raise
     except Exception as error:  # noqa: BLE001 - one of three places: an unknown failure never becomes a score
         # What we broke off fails in the engine's own words: the engine is not to blame for that.

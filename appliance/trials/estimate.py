@@ -33,18 +33,23 @@ class Estimate:
     seconds: float
     seconds_from: str
     needs_model: bool
+    rest_seconds: float = 0.0
+    """At the idle machine, before and after: no more than this."""
 
     def lines(self) -> tuple[str, ...]:
+        rest = f", and {_spoken(self.rest_seconds)} at the idle machine" if self.rest_seconds else ""
         cost = "unknown: this version knows no prices" if self.needs_model else "0 (no model)"
         return (
             f"trials:  {self.trials}, and {self.baselines} {'baseline' if self.baselines == 1 else 'baselines'}",
             f"disk:    {self.disk_mib} MiB at most at a time",
-            f"time:    {_spoken(self.seconds)} ({self.seconds_from})",
+            f"time:    {_spoken(self.seconds)} ({self.seconds_from}){rest}",
             f"dollars: {cost}",
         )
 
 
-def estimate(plans: tuple[TrialPlan, ...], jobs: int, known: Mapping[str, float]) -> Estimate:
+def estimate(
+    plans: tuple[TrialPlan, ...], jobs: int, known: Mapping[str, float], rest_seconds: float = 0.0
+) -> Estimate:
     """`known`: `speed_key` of a plan -> wall seconds a trial took of one worker."""
     seconds = 0.0
     measured = True
@@ -67,6 +72,7 @@ def estimate(plans: tuple[TrialPlan, ...], jobs: int, known: Mapping[str, float]
         seconds=seconds / max(1, workers),
         seconds_from="as the last run" if measured else "if every trial takes its limits",
         needs_model=any(plan.model is not None for plan in plans),
+        rest_seconds=rest_seconds,
     )
 
 

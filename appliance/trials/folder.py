@@ -70,6 +70,20 @@ class RunFolder:
             store_blob(self.blobs, content, digest)
         return BlobRef(sha256=digest, bytes=len(content))
 
+    def path_of(self, blob: BlobRef) -> Path:
+        return self.blobs / "sha256" / blob.sha256
+
+    def blob(self, blob: BlobRef) -> bytes:
+        """Raises InputRefused where it is not there any more, or other bytes than it was."""
+        path = self.path_of(blob)
+        try:
+            content = read_regular(path, blob.bytes)
+        except OSError as error:
+            raise InputRefused(error.strerror or str(error), where=str(path)) from error
+        if sha256_hex(content) != blob.sha256:
+            raise InputRefused("is not what its name says", where=str(path))
+        return content
+
     def taking(self) -> contextlib.AbstractContextManager[None]:
         """Within it, a full disk under this folder is refused in words."""
         return disk_of(self.root, f"make room, then: appliance run --resume {self.root}")

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from appliance.energy.idle import Idle
+from appliance.energy.readings import Malformed, unpack
+from appliance.energy.windows import window_of
+from appliance.errors import InputRefused
 from appliance.files import write_atomically
 from appliance.records import journal
 from appliance.records.blob import BlobRef
 from appliance.records.fold import Stamps, fold
+from appliance.records.metered import idle_of, ran_on, trial_energy
 from appliance.records.plan import TrialPlan
 from appliance.records.record import (
     ForgeableTask,
@@ -19,6 +24,7 @@ from appliance.records.record import (
     SuiteChecks,
     SuiteStamp,
 )
+from appliance.records.trial import TrialResult
 from appliance.tasks.model import Suite
 from appliance.trials.folder import RunFolder
 from appliance.trials.stamps import Subject, image_stamps, solver_stamp
@@ -41,9 +47,16 @@ def write_records(
     content = folder.journal.read_bytes()
     kept = journal.decode(content, str(folder.journal))
     reference = folder.keep(content[: kept.kept_bytes])
+    meter = shared.meter.model_copy(
+        update={"idle": kept.idle() or None, "calibration": kept.calibration()} if kept.idle() else {}
+    )
+    joules = _Joules(folder, idle_of(meter, folder.blob))
     incomplete = []
     for plan in plans:
-        record = _record_of(plan, kept, subjects[plan.solver.name], shared, reference)
+        trials = tuple(joules.settled(plan, result) for result in kept.results(plan.digest))
+        record = _record_of(
+            plan, kept, trials, subject=subjects[plan.solver.name], shared=shared, meter=meter, reference=reference
+        )
         write_atomically(folder.record(plan.solver.name), record.canonical())
         folder.bundle(plan.solver.name).unlink(missing_ok=True)
         incomplete.append(incomplete_trials(record))
@@ -54,7 +67,42 @@ def incomplete_trials(record: Record) -> int:
     return sum(trial.outcome in ("errored", "excluded") for trial in record.trials)
 
 
-def _record_of(plan: TrialPlan, kept: journal.Journal, subject: Subject, shared: Folding, reference: BlobRef) -> Record:
+@dataclass(frozen=True)
+class _Joules:
+    """Every trial's energy from its readings once more, now that the machine's rest on both sides is known."""
+
+    folder: RunFolder
+    idle: Idle | None
+
+    def settled(self, plan: TrialPlan, result: TrialResult) -> TrialResult:
+        """Raises InputRefused for readings that are not there any more, or none of ours."""
+        reference = result.energy.readings if result.energy else None
+        if reference is None:
+            return result
+        content = self.folder.blob(reference)
+        try:
+            readings = unpack(content)
+            window = window_of(readings, self.idle)
+        except Malformed as error:
+            raise InputRefused(f"no readings of ours: {error}", where=str(self.folder.path_of(reference))) from error
+        energy = trial_energy(
+            window,
+            by_kind=plan.solver.kind in ("reference", "noop"),
+            ran_on=ran_on(readings.header, result.cause),
+        )
+        return result.model_copy(update={"energy": energy.model_copy(update={"readings": reference})})
+
+
+def _record_of(
+    plan: TrialPlan,
+    kept: journal.Journal,
+    trials: tuple[TrialResult, ...],
+    *,
+    subject: Subject,
+    shared: Folding,
+    meter: MeterStamp,
+    reference: BlobRef,
+) -> Record:
     suite = shared.suite
     checks = (
         SuiteChecks(
@@ -74,6 +122,11 @@ def _record_of(plan: TrialPlan, kept: journal.Journal, subject: Subject, shared:
         warnings.append("the suite was never checked: `appliance tasks check` runs reference, noop and forgers")
     if any(planned.spec.network == "open" for planned in plan.tasks):
         warnings.append("tasks with an open network: no verifier can vouch for what their solvers fetched")
+    if kept.rests_on_one_side():
+        warnings.append(
+            "nobody looked at the idle machine after the last trials of a start: their net stands on what was known "
+            "before them"
+        )
     return fold(
         plan,
         Stamps(
@@ -90,9 +143,9 @@ def _record_of(plan: TrialPlan, kept: journal.Journal, subject: Subject, shared:
             ),
             solver=solver_stamp(plan, subject),
             harness=kept.header.harness,
-            hosts=kept.hosts(),
+            hosts=kept.hosts_after(),
             images=image_stamps(plan),
-            meter=shared.meter,
+            meter=meter,
             journal=reference,
             version=subject.version,
             commit=subject.commit,
@@ -101,7 +154,7 @@ def _record_of(plan: TrialPlan, kept: journal.Journal, subject: Subject, shared:
             warnings=tuple(warnings),
         ),
         kept.baselines(),
-        kept.results(plan.digest),
+        trials,
     )
 
 

@@ -53,6 +53,11 @@ class RunOptions:
     keep_suite: bool = True
     """Whether the suite's files are kept among the blobs, so that the folder alone can be reproduced."""
     strict_host: bool = False
+    idle_seconds: float | None = None
+    """Length of each look at the machine at rest, where joules come from counters; None: that of the run which goes
+    on, else the usual one."""
+    report: Callable[[str], None] = lambda _words: None
+    """Told of steps that take a while."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class RunEnded:
     """Why the run was given up before its end; None where it was not."""
     started: int
     """Trials that were run by this call."""
+    rested_seconds: float = 0.0
+    """Spent looking at the idle machine."""
 
 
 def new_run_id() -> str:

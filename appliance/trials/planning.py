@@ -94,7 +94,8 @@ def plan_trials(
     chosen = chosen_tasks(suite, options)
     if len(chosen) * options.passes * options.rollouts > MAX_TRIALS:
         asked = f"{len(chosen)} tasks, {options.passes} passes, {options.rollouts} rollouts"
-        raise UsageRefused(f"over {MAX_TRIALS} trials: {asked}", where="--rollouts", mend="ask for fewer")
+        largest = max((options.passes, "--passes"), (options.rollouts, "--rollouts"), (len(chosen), "--tasks"))[1]
+        raise UsageRefused(f"over {MAX_TRIALS} trials: {asked}", where=largest, mend="ask for fewer")
     if solver.kind == "reference":
         for task in chosen:
             check_reference(task.folder)

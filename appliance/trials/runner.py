@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from appliance.errors import MeterRefused
 from appliance.records.journal import InterruptedLine, TrialLine
+from appliance.records.trial import TrialResult
 from appliance.records.words import Outcome, Reason
 from appliance.trials.attempt import Bench, Trial, attempt
 from appliance.trials.outcomes import FailureWatch, worth_another_try
-from appliance.trials.stopping import Stop
+from appliance.trials.stopping import Interrupted, Stop
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Ended:
     reason: Reason | None
     detail: str | None
     wall_seconds: float | None
+    lost: str | None = None
+    """Why counters that were there gave no joules of it."""
 
 
 class Watcher(Protocol):
@@ -36,7 +41,8 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Tally:
-    """How a sweep over trials ended: by itself, by signal number `signal`, or `failing` (the third failure's words)."""
+    """How a sweep over trials ended: by itself, by signal number `signal`, `failing` (the third failure's words), or
+    because the meter is gone."""
 
     again: tuple[Trial, ...]
     """Worth another try, in their order."""
@@ -44,11 +50,12 @@ class Tally:
     failing: str | None
     hurried: bool = False
     """A second signal came: trials may still be at work."""
+    refused: MeterRefused | None = None
 
     @property
     def ended(self) -> bool:
         """It came to its end by itself."""
-        return self.signal is None and self.failing is None
+        return self.signal is None and self.failing is None and self.refused is None
 
 
 @dataclass(frozen=True)
@@ -57,23 +64,50 @@ class _Signalled:
     count: int
 
 
+class Signalled(Interrupted):
+    """The run was told to stop between its sweeps."""
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
+
+
 @dataclass(frozen=True)
 class _Broken:
     error: BaseException
 
 
 class Runner:
-    def __init__(self, bench: Bench, write: Callable[[TrialLine | InterruptedLine], None], watcher: Watcher, jobs: int):
-        """`write` returns once the line is on the disk."""
+    def __init__(
+        self,
+        bench: Bench,
+        write: Callable[[TrialLine | InterruptedLine], None],
+        watcher: Watcher,
+        jobs: int,
+        report: Callable[[str], None] = lambda _words: None,
+    ):
+        """`write` returns once the line is on the disk; `report` is told what a watcher's one line does not hold."""
         self._bench = bench
         self._write = write
         self._watcher = watcher
         self._jobs = jobs
+        self._report = report
         self._events: SimpleQueue[Ended | _Signalled | _Broken | None] = SimpleQueue()
 
     def on_signal(self, number: int, count: int) -> None:
         """For the signal handler: no lock is taken here that the main thread might hold."""
         self._events.put(_Signalled(number, count))
+
+    def pause(self, seconds: float) -> None:
+        """Let time go by between sweeps, on the main thread. Raises `Signalled`."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                event = self._events.get(timeout=left)
+            except Empty:
+                return
+            if isinstance(event, _Signalled):
+                raise Signalled(event.number)
 
     def run(self, trials: Iterable[Trial]) -> Tally:
         """Results are written as they come, not kept. A second signal returns at once, with threads still at work."""
@@ -103,9 +137,12 @@ class Runner:
                 _stop_soon(self._bench.stop)
             else:
                 self._watcher.ended(event)
+                if event.lost is not None:
+                    trial = event.trial
+                    self._report(f"the joules of {trial.solver.name} {trial.key.task} are lost: {event.lost}")
                 if worth_another_try(event.outcome, event.reason):
                     again.append(event.trial)
-        return Tally(tuple(sorted(again, key=lambda trial: trial.index)), number, queue.failing, hurried)
+        return Tally(tuple(sorted(again, key=lambda trial: trial.index)), number, queue.failing, hurried, queue.refused)
 
     def _work(self, queue: _Shared) -> None:
         try:
@@ -118,11 +155,21 @@ class Runner:
                 if isinstance(line, TrialLine):
                     found = line.result
                     queue.saw(found.outcome, found.reason, found.detail)
-                    self._events.put(Ended(trial, found.outcome, found.reason, found.detail, found.wall_seconds))
+                    lost = _lost(found) if self._bench.meter.counts else None
+                    self._events.put(Ended(trial, found.outcome, found.reason, found.detail, found.wall_seconds, lost))
+        except MeterRefused as refusal:
+            # The others end what they are at: their meter's word is in their lines already.
+            queue.refuse(refusal)
         except BaseException as error:  # noqa: BLE001 - carried to the main thread, which raises it
             self._events.put(_Broken(error))
         finally:
             self._events.put(None)
+
+
+def _lost(result: TrialResult) -> str | None:
+    """A net that only waits for the machine's rest is not lost: its gross was read."""
+    total = result.energy.total if result.energy else None
+    return total.missing if total is not None and total.gross_uj is None else None
 
 
 class _Shared:
@@ -133,6 +180,11 @@ class _Shared:
         self._lock = threading.Lock()
         self._watch = FailureWatch()
         self.failing: str | None = None
+        self.refused: MeterRefused | None = None
+
+    def refuse(self, refusal: MeterRefused) -> None:
+        with self._lock:
+            self.refused = self.refused or refusal
 
     def saw(self, outcome: Outcome, reason: Reason | None, detail: str | None) -> None:
         with self._lock:
@@ -142,7 +194,7 @@ class _Shared:
     def __iter__(self) -> Iterator[Trial]:
         while True:
             with self._lock:
-                trial = None if self.failing else next(self._trials, None)
+                trial = None if self.failing or self.refused else next(self._trials, None)
             if trial is None:
                 return
             yield trial

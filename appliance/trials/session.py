@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from appliance.errors import InputRefused
 from appliance.host.fitness import refuse_unfit
-from appliance.pins import Pin
 from appliance.ports import LOCK_LABEL, RUN_LABEL
 from appliance.records import journal
 from appliance.records.plan import PlannedTask, TrialPlan, trial_keys
@@ -26,10 +24,12 @@ from appliance.trials.baselines import Baselines
 from appliance.trials.folder import JournalWriter, RunFolder, Sources, refuse_taken, resume_folder, start_folder
 from appliance.trials.folding import Folding, incomplete_trials, write_records
 from appliance.trials.grading.grader import Grader
+from appliance.trials.matching import pins_of, refuse_strangers
 from appliance.trials.outcomes import worth_another_try
 from appliance.trials.parts import Adapters, RunEnded, RunOptions, new_run_id
+from appliance.trials.resting import IDLE_SECONDS, Rests
 from appliance.trials.room import Roomier
-from appliance.trials.runner import Runner, Watcher
+from appliance.trials.runner import Runner, Signalled, Tally, Watcher
 from appliance.trials.stamps import harness_stamp
 from appliance.trials.stopping import RunStopped, Stop, signals
 from appliance.trials.turns import Turns
@@ -52,10 +52,11 @@ def run_plans(
 ) -> RunEnded:
     """Run what the journal in `out` does not hold yet, and write a record a plan.
 
-    Raises RunStopped (130, 143) after a signal, with the records of what had finished written; InputRefused where
-    suite or solver are not the planned ones; HostRefused where images or the host are not fit.
+    Raises RunStopped (130, 143) after a signal and MeterRefused where the meter is gone for good, with the records of
+    what had finished written; InputRefused where suite or solver are not the planned ones; HostRefused where images
+    or the host are not fit.
     """
-    _refuse_strangers(plans, suite, solvers)
+    refuse_strangers(plans, suite, solvers)
     folder = RunFolder(out)
     before: journal.Journal | None = None
     if options.resume:
@@ -64,7 +65,8 @@ def run_plans(
         refuse_taken(folder)
     session = _Session(plans, suite, solvers=solvers, adapters=adapters, folder=folder, options=options, before=before)
     todo = session.todo()
-    if before is not None and not todo and all(folder.record(plan.solver.name).exists() for plan in plans):
+    whole = all(folder.record(plan.solver.name).exists() for plan in plans)
+    if before is not None and whole and not todo and not session.lacks_rest():
         return session.unchanged()
     fitness = adapters.host.fitness()
     if options.strict_host:
@@ -86,10 +88,11 @@ def run_plans(
             # Until it held the lock, another process may have gone on with the run.
             session = session.again(resume_folder(folder, plans, harness_stamp()))
             todo = session.todo()
-        image_ids = adapters.images.ensure(_pins(todo), [trial.planned for trial in todo])
+        asked = session.asked(todo)
+        image_ids = adapters.images.ensure(pins_of(asked), [trial.planned for trial in asked])
         host = adapters.host.stamp(adapters.engine.stamp(), fitness)
         labels = {RUN_LABEL: session.run, LOCK_LABEL: str(lock)}
-        session.ask_versions(todo, labels, image_ids)
+        session.ask_versions(asked, labels, image_ids)
         return session.sweep(todo, labels, image_ids, host, watcher)
 
 
@@ -123,6 +126,9 @@ class _Session:
         self._options = options
         self._before = before
         self._subjects = dict(options.subjects)
+        self._rested = 0.0
+        kept = before.header.idle_seconds if before else None
+        self._idle_seconds = options.idle_seconds or kept or IDLE_SECONDS
         self.run = before.header.run_id if before else options.run or new_run_id()
 
     def again(self, before: journal.Journal | None) -> _Session:
@@ -146,6 +152,21 @@ class _Session:
             and (trial.index not in finished or self._retried(finished[trial.index]))
         )
 
+    def lacks_rest(self) -> bool:
+        """Whether the look after the last trial of an earlier start is still to be taken."""
+        return self._adapters.meter.counts and self._before is not None and self._before.lacks_rest()
+
+    def asked(self, todo: tuple[Trial, ...]) -> tuple[Trial, ...]:
+        """`todo`, and a trial of every solver that has none left, whose program has to say its version again."""
+        left = {trial.plan.solver.name for trial in todo}
+        first = {trial.plan.solver.name: trial for trial in reversed(tuple(self._trials()))}
+        unsaid = {
+            name
+            for name, solver in self._solvers.items()
+            if name not in left and solver.version_argv is not None and self._subjects[name].version is None
+        }
+        return (*todo, *(trial for name, trial in first.items() if name in unsaid))
+
     def _retried(self, result: TrialResult) -> bool:
         return self._options.retry_errored and worth_another_try(result.outcome, result.reason)
 
@@ -160,9 +181,9 @@ class _Session:
                 yield Trial(index, plan, digest, key, tasks[key.task], there[key.task], program)
                 index += 1
 
-    def ask_versions(self, todo: tuple[Trial, ...], labels: Mapping[str, str], image_ids: Mapping[str, str]) -> None:
-        """Once a solver that is still to run; what a program says stands in where nothing better was said."""
-        first = {trial.plan.solver.name: trial for trial in reversed(todo)}
+    def ask_versions(self, asked: tuple[Trial, ...], labels: Mapping[str, str], image_ids: Mapping[str, str]) -> None:
+        """Once a solver; what a program says stands in where nothing better was said."""
+        first = {trial.plan.solver.name: trial for trial in reversed(asked)}
         for name, trial in first.items():
             definition = self._solvers[name]
             image = image_ids[trial.planned.images.composed.config]
@@ -190,14 +211,19 @@ class _Session:
         with closing(JournalWriter(self._folder.journal, self._before.kept_bytes if self._before else 0)) as writer:
             number = self._begin(writer, host)
             bench = self._bench(number, labels, image_ids, stop, writer)
-            runner = Runner(bench, writer.append, watcher, self._options.jobs)
+            runner = Runner(bench, writer.append, watcher, self._options.jobs, self._options.report)
             only = self._options.only
             total = sum(only is None or key in only for plan in self._plans for key in trial_keys(plan))
             watcher.began(total, total - len(todo))
             with signals(runner.on_signal):
-                tally = runner.run(todo)
-                if self._options.retry_errored and self._before is None and tally.ended and tally.again:
-                    tally = runner.run(tally.again)
+                try:
+                    tally = self._measured_sweep(runner, todo, writer, number)
+                except Signalled as signalled:
+                    tally = Tally((), signalled.number, None)
+        if tally.refused is not None:
+            self._write()
+            tally.refused.mend = f"mend the meter, then: appliance run --resume {self._folder.root}"
+            raise tally.refused
         if tally.signal is not None:
             self._write()
             raise RunStopped(
@@ -208,12 +234,46 @@ class _Session:
             )
         return self._ended(self._write(), started=len(todo), failing=tally.failing)
 
+    def _measured_sweep(self, runner: Runner, todo: tuple[Trial, ...], writer: JournalWriter, host: int) -> Tally:
+        """The trials, and the machine at rest and the host's fitness around them. Raises Signalled between them."""
+        meter, options = self._adapters.meter, self._options
+        rests = Rests(
+            meter,
+            self.run,
+            seconds=self._idle_seconds,
+            keep=self._folder.keep,
+            write=writer.append,
+            pause=runner.pause,
+            report=options.report,
+            strict=options.strict_host,
+        )
+        lacking = not todo and self.lacks_rest()
+        if todo:
+            rests.before()
+        elif lacking and self._before is not None:
+            rests.make_up(stood=self._before.calibration() is not None)
+        tally = runner.run(todo)
+        if options.retry_errored and self._before is None and tally.ended and tally.again:
+            tally = runner.run(tally.again)
+        if todo and tally.signal is None and tally.refused is None:
+            rests.after()
+        self._rested = rests.seconds
+        if (todo or lacking) and meter.counts and not tally.hurried:
+            writer.append(journal.FitnessLine(host=host, checks=self._adapters.host.fitness(), at=now()))
+        return tally
+
     def _begin(self, writer: JournalWriter, host: HostStamp) -> int:
         """Header and host of this start; the host's number among those of the journal."""
         if self._before is None:
             digests = tuple(plan.digest for plan in self._plans)
             writer.append(
-                journal.HeaderLine(run_id=self.run, plan_digests=digests, harness=harness_stamp(), started_at=now())
+                journal.HeaderLine(
+                    run_id=self.run,
+                    plan_digests=digests,
+                    harness=harness_stamp(),
+                    started_at=now(),
+                    idle_seconds=self._idle_seconds if self._adapters.meter.counts else None,
+                )
             )
         writer.append(journal.HostLine(host=host, at=now()))
         hosts = self._before.hosts() if self._before else ()
@@ -288,31 +348,5 @@ class _Session:
             incomplete=sum(incomplete),
             failing=failing,
             started=started,
+            rested_seconds=self._rested,
         )
-
-
-def _pins(trials: tuple[Trial, ...]) -> tuple[Pin, ...]:
-    """Each once: what graders and solvers of these trials run in."""
-    found: dict[str, Pin] = {}
-    for trial in trials:
-        for pin in (trial.planned.images.task, trial.planned.images.composed):
-            found[pin.config] = pin
-    return tuple(found.values())
-
-
-def _refuse_strangers(plans: tuple[TrialPlan, ...], suite: Suite, solvers: Mapping[str, SolverDefinition]) -> None:
-    for plan in plans:
-        if plan.suite.digest != suite.digest:
-            raise InputRefused(
-                f"the plan is of suite digest {plan.suite.digest[:12]}, this is {suite.digest[:12]}",
-                where=str(suite.folder),
-                mend="take the suite that was planned",
-            )
-        definition = solvers.get(plan.solver.name)
-        if definition is None or definition.digest != plan.solver.digest:
-            there = f"this is {definition.digest[:12]}" if definition else "no such solver was given"
-            raise InputRefused(
-                f"the plan is of solver {plan.solver.name!r} with digest {plan.solver.digest[:12]}, {there}",
-                where=str(definition.path) if definition else None,
-                mend="take the solver that was planned",
-            )

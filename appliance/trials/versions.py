@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import json
+import subprocess
+import sys
 from collections.abc import Mapping
+from typing import Final
 
 from appliance.errors import InputRefused
 from appliance.ports import ContainerSpec, Engine, ExecSpec
@@ -11,6 +14,15 @@ from appliance.solvers.definition import SolverDefinition
 from appliance.tasks.model import Limits
 
 _ANSWER_SECONDS = 60
+_ANSWER_BYTES: Final = 8192
+"""Of each stream, half from its beginning and half from its end: a version is no long story."""
+_SEARCH_SECONDS = 5.0
+_SEARCH: Final = """
+import json, re, sys
+pattern, text = json.load(sys.stdin)
+found = re.search(pattern, text)
+print(json.dumps(found and found[0]))
+"""
 
 
 def program_version(
@@ -32,7 +44,9 @@ def program_version(
     container = engine.create(spec)
     try:
         engine.start(container)
-        asked = ExecSpec(definition.version_argv, workdir="/", timeout_seconds=_ANSWER_SECONDS, capture_bytes=65536)
+        asked = ExecSpec(
+            definition.version_argv, workdir="/", timeout_seconds=_ANSWER_SECONDS, capture_bytes=_ANSWER_BYTES
+        )
         said = engine.execute(container, asked)
     finally:
         engine.remove(container)
@@ -43,14 +57,34 @@ def program_version(
             mend="name the image that holds it",
         )
     words = (said.stdout.kept + b"\n" + said.stderr.kept).decode("utf-8", "replace")
-    match = re.search(definition.version_pattern, words)
-    if match is None:
+    try:
+        found = first_match(definition.version_pattern, words)
+    except subprocess.TimeoutExpired as error:
+        raise InputRefused(
+            f"no end after {_SEARCH_SECONDS:g} s of looking for it in the program's answer: it backtracks",
+            where=f"{definition.path}: version_pattern",
+            mend="no repeat inside a repeat, as in (a+)+",
+        ) from error
+    if found is None:
         raise InputRefused(
             f"its answer (exit {said.exit}) does not hold {definition.version_pattern!r}",
             where=where,
             mend="mend version_pattern",
         )
-    return match[0]
+    return found
+
+
+def first_match(pattern: str, text: str) -> str | None:
+    """Raises TimeoutExpired. In a Python of its own: while `re` looks, nothing in this one ends it."""
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _SEARCH],
+        input=json.dumps([pattern, text]).encode(),
+        capture_output=True,
+        check=True,
+        timeout=_SEARCH_SECONDS,
+    )
+    found: str | None = json.loads(ended.stdout)
+    return found
 
 
 def refuse_other_version(definition: SolverDefinition, found: str, locked: str | None) -> None:

@@ -83,6 +83,14 @@ class LocalLog:
         """The last signed head. Raises Refused (replay) where it cannot be read."""
         return self._read_head()
 
+    def refuse_unready(self) -> None:
+        """Raises Refused where `append` could not; nothing is changed."""
+        self._read_head()
+        for path, modes in ((self._entries.parent, os.W_OK | os.X_OK), (self._entries, os.R_OK | os.W_OK)):
+            if not os.access(path, modes):
+                words = "no permission to write" if path.exists() else "not there"
+                raise Refused("trust_root", words, where=str(path), mend=_MEND if not path.exists() else None)
+
     def append(self, body: bytes) -> Inclusion:
         """Adds one entry (a line of canonical JSON) and returns its proof once everything is on disk."""
         if b"\n" in body:

@@ -20,7 +20,7 @@ from attest import canonical
 from attest.errors import Refused
 from attest.local import certificates
 from attest.local.files import locked, read_bounded, sync_folder, write_atomically
-from attest.local.keys import KeyFolder, Keys
+from attest.local.keys import KEY_ROLES, KeyFolder, Keys
 from attest.local.log import LocalLog
 from attest.roots import MAX_ROOT_BYTES, Assurance, PinnedRoot, signer_of_local
 from attest.statement import MAX_STATEMENT_BYTES, parse
@@ -80,6 +80,16 @@ class LocalTrust:
         frontier = self.log.head().frontier
         return LogReference(size=frontier.size, root=frontier.root.hex())
 
+    def refuse_unready(self) -> None:
+        """Raises Refused where `sign` could not: a key or the log's head that cannot be read, a log that cannot grow.
+
+        For whoever signs at the end of hours of work.
+        """
+        for role in KEY_ROLES:
+            self._keys.public(role)
+        self.log.refuse_unready()
+        _ = self._context
+
     def sign(self, statement: bytes) -> bytes:
         if len(statement) > MAX_STATEMENT_BYTES:
             raise Refused("statement", f"{len(statement)} bytes, over the bound of {MAX_STATEMENT_BYTES}")
@@ -115,9 +125,13 @@ class LocalTrust:
         )
 
 
+def is_made(folder: Path) -> bool:
+    return (folder / _ROOT).exists()
+
+
 def open_or_init(folder: Path) -> LocalTrust:
     """The instance in `folder`; made there if there is none yet, once, whoever else tries at the same time."""
-    if not (folder / _ROOT).exists():
+    if not is_made(folder):
         init(folder)
     return LocalTrust(folder)
 
@@ -128,7 +142,7 @@ def init(folder: Path) -> bool:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(folder.parent / f".{folder.name}.lock"):
             _remove_drafts(folder)
-            if (folder / _ROOT).exists():
+            if is_made(folder):
                 return False
             draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.draft.", dir=folder.parent))  # mode 0700
             try:

@@ -6,14 +6,25 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from appliance.cli.main import run
-from appliance.records.record import ForgeableTask, QuarantinedTask, Record, SuiteChecks, SuiteStamp
+from appliance.records.energy import EnergyFigure
+from appliance.records.record import (
+    ForgeableTask,
+    IdleStamp,
+    MeterStamp,
+    QuarantinedTask,
+    Record,
+    RestZone,
+    SuiteChecks,
+    SuiteStamp,
+)
 from appliance.records.trial import TrialResult
+from appliance.report.joules import of_pass
 from appliance.report.render import render
-from appliance.report.words import joules
 from tests import record_builder as build
 
 GOLDEN = Path(__file__).parent / "reports"
@@ -79,7 +90,56 @@ def two_passes() -> Record:
     return build.record(of, [*cold, *warm], warnings=("a remark of the run",))
 
 
-CASES = {"smoke": smoke(), "rollouts": (rollouts(),), "two-passes": (two_passes(),)}
+def rest_zone(watts: float) -> RestZone:
+    return RestZone(mean_uw=round(watts * 1e6), deviation_uw=110_000, drift_uw=4_000, bins=20)
+
+
+def idle(when: Literal["before", "after"], watts: float) -> IdleStamp:
+    return IdleStamp(
+        when=when,
+        at="2026-01-02T03:00:00.000Z",
+        readings=build.blob(when.encode()),
+        boot_id="b" * 64,
+        middle_boottime_ns="1000000000",
+        seconds=20.0,
+        zones={"package-0": rest_zone(watts), "package-0/dram": rest_zone(watts / 4)},
+        unfit=None,
+    )
+
+
+def metered() -> tuple[Record, Record]:
+    """Counters: uncertainty, flags, a figure below detection, idle before and after; and simulated ones beside them."""
+    stamp = MeterStamp(
+        name="bench-appliance",
+        version="0.1.0",
+        counters=("package-0", "package-0/dram"),
+        idle=(idle("before", 10.02), idle("after", 10.05)),
+        calibration=None,
+        mode="measured",
+        reason=None,
+    )
+
+    def figure(net_uj: int, **changes: Any) -> EnergyFigure:
+        split = {"gross_uj": net_uj + 20_100_000, "idle_uj": 20_000_000, "system_uj": 90_000, "others_uj": 10_000}
+        fields = {**split, "marginal_uj": net_uj + 100_000, "ratio_uj": net_uj // 4, "uncertainty_uj": 350_000}
+        return build.counted_figure(net_uj, **{"lod_uj": 20_000, **fields, **changes})
+
+    flagged = figure(31_000_000, basis="apportioned", flags=("contended", "late"))
+    trials = [
+        build.trial("t1", wall=2.0, energy=build.energy(figure(125_300_000))),
+        build.trial("t2", "unresolved", wall=2.0, energy=build.energy(flagged)),
+        build.trial("t3", wall=2.0, energy=build.energy(figure(12_000, below_floor=True, flags=("no_samples",)))),
+    ]
+    of = build.plan(["t1", "t2", "t3"], solver="agent", kind="command")
+    counted = build.record(of, trials, meter=stamp)
+    posed = figure(10_000_000, provenance="simulated", claimed="hw_shunt", comparable=False)
+    fake = build.plan(["t1", "t2", "t3"], solver="other", kind="command")
+    return counted, build.record(
+        fake, [build.trial(task, energy=build.energy(posed)) for task in ("t1", "t2", "t3")], meter=stamp
+    )
+
+
+CASES = {"metered": metered(), "smoke": smoke(), "rollouts": (rollouts(),), "two-passes": (two_passes(),)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -96,7 +156,8 @@ def test_every_line_with_estimated_joules_says_so_and_every_reference_or_noop_li
     figures = [line for line in lines if " J" in line and "joules" not in line]
     assert figures
     for line in figures:
-        assert line.count(" J (estimated) [") == line.count("~")
+        assert line.count(" J (estimated)") == line.count("~") == line.count(" J")
+        assert " J (estimated) [" in line
         assert "~" in line
 
 
@@ -115,7 +176,7 @@ def test_joules_are_shown_down_to_a_microjoule_without_exponents(net_uj: int, sh
     """What was measured is never rounded to nothing."""
     figure = build.counted_figure(net_uj)
     record = build.record(None, [build.trial(energy=build.energy(figure))])
-    assert joules(record.summary.passes[0].energy) == shown
+    assert of_pass(record.summary.passes[0].energy) == shown
 
 
 def test_the_curve_has_a_line_for_each_k_and_one_rollout_has_none() -> None:

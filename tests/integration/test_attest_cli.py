@@ -55,7 +55,7 @@ class Typed:
         self.record.parent.mkdir(parents=True, exist_ok=True)
         self.blobs.mkdir(parents=True, exist_ok=True)
         self.record.write_bytes(content.canonical())
-        for blob in (b"", journal_bytes(content.plan, content.baselines, content.trials)):
+        for blob in (b"", journal_bytes(content.plan, content.baselines, content.trials, content.hosts, content.meter)):
             (self.blobs / hashlib.sha256(blob).hexdigest()).write_bytes(blob)
 
 

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -22,32 +22,33 @@ from appliance.records.journal import TrialLine
 from appliance.records.record import Record
 from tests.trials_bench import left_of, lines
 from tests.trials_suites import write_solver, write_suite
+from tests.typed_runs import (
+    PATIENCE_SECONDS,
+    WAITS,
+    run_id,
+    said_by,
+    started,
+    there_with_two_tasks,
+    until,
+    waiting_container,
+)
 
 pytestmark = pytest.mark.docker
-_PATIENCE_SECONDS = 90
-T = TypeVar("T")
 IN_A_TERMINAL = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from appliance.cli.main import main
 main()
 """
-DOCKER = ("docker", "-H", "unix:///var/run/docker.sock")
 LIMITED = ("--no-sign", "--limit-wall-seconds", "5")
 
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a suite of two tasks, a solver that waits for a file, and homes of its own."""
-    write_suite(tmp_path / "tasks" / "small", ("a", "b"))
-    write_solver(
-        tmp_path / "solvers",
-        "slow",
-        'model = "none"\nargv = ["sh", "-c", "echo begun; until [ -e /tmp/go ]; do sleep 0.1; done"]\n',
-    )
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return tmp_path
+    argv = json.dumps(["sh", "-c", f"echo begun; {WAITS}"])
+    write_solver(tmp_path / "solvers", "slow", f'model = "none"\nargv = {argv}\n')
+    return there_with_two_tasks(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -108,26 +109,6 @@ def silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     silencer.close()
 
 
-def started(there: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "appliance.cli.main", *words],
-        cwd=there,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def said_by(process: subprocess.Popen[str]) -> str:
-    try:
-        out, err = process.communicate(timeout=_PATIENCE_SECONDS)
-    finally:
-        process.kill()
-    assert "Traceback" not in err
-    return out + err
-
-
 def appliance(there: Path, *words: str) -> tuple[int, str]:
     process = started(there, *words)
     said = said_by(process)
@@ -137,7 +118,7 @@ def appliance(there: Path, *words: str) -> tuple[int, str]:
 def test_a_terminal_that_hangs_up_stops_a_run_like_any_other_signal(there: Path) -> None:
     """SIGHUP: what had finished is kept as a record, nothing else stays, status 129 (H12)."""
     process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign")
-    run = _until(lambda: _solving(there / "r", process))
+    run = until(lambda: _solving(there / "r", process))
     process.send_signal(signal.SIGHUP)
     said = said_by(process)
     assert process.returncode == 129, said
@@ -155,9 +136,9 @@ def test_a_terminal_that_is_closed_under_a_run_changes_nothing_of_that(there: Pa
         argv, cwd=there, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, text=True
     )
     os.close(theirs)
-    run = _until(lambda: _solving(there / "r", process))
+    run = until(lambda: _solving(there / "r", process))
     os.close(ours)
-    assert process.wait(timeout=_PATIENCE_SECONDS) == 129
+    assert process.wait(timeout=PATIENCE_SECONDS) == 129
     assert not Record.read(there / "r" / "records" / "slow.json").complete
     assert left_of(run) == []
 
@@ -165,30 +146,31 @@ def test_a_terminal_that_is_closed_under_a_run_changes_nothing_of_that(there: Pa
 def test_a_run_that_was_told_to_outlive_its_terminal_does(there: Path) -> None:
     """`nohup`: a SIGHUP that was ignored before we came stays ignored."""
     words = ["run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign", "--limit-wall-seconds", "4"]
-    process = subprocess.Popen(
-        ["nohup", sys.executable, "-m", "appliance.cli.main", *words],
-        cwd=there,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    _until(lambda: _solving(there / "r", process))
+    process = started(there, *words, prefix=["nohup"])
+    until(lambda: _solving(there / "r", process))
     process.send_signal(signal.SIGHUP)
     said = said_by(process)
     assert process.returncode == 0, said
 
 
 def test_two_runs_do_not_share_a_folder(there: Path) -> None:
-    """Started together with one --out: one runs, the other is refused in words, and no line of it is in the journal."""
-    words = ("run", "--suite", "small", "--solver", "noop", "--out", "r", "--no-sign")
-    both = [started(there, *words), started(there, *words)]
-    said = [said_by(one) for one in both]
-    statuses = sorted(one.returncode for one in both)
-    assert statuses[0] == 0, said
-    assert statuses[1] in {2, 4}, said
+    """The first has written nothing yet, its program still being asked for its version: only the folder's lock keeps
+    the second away, which is refused in words, and no line of it is in the journal."""
+    token = f"asked-{uuid.uuid4().hex}"
+    version = json.dumps(["sh", "-c", f": {token}; {WAITS}; echo 1.2.3"])
+    write_solver(there / "solvers", "asked", f'model = "none"\nargv = ["true"]\nversion_argv = {version}\n')
+    first = started(there, "run", "--suite", "small", "--solver", "asked", "--out", "r", "--no-sign")
+    container = until(lambda: _container_with(token, first))
+    assert list((there / "r").iterdir()) == []
+    status, said = appliance(there, "run", "--suite", "small", "--solver", "noop", "--out", "r", "--no-sign")
+    assert status == 4, said
+    assert "another process is writing a run into this folder" in said
+    subprocess.run(["docker", "exec", container, "touch", "/tmp/go"], check=True)
+    said = said_by(first)
+    assert first.returncode == 0, said
     assert sorted(line.trial for line in lines(there / "r") if isinstance(line, TrialLine)) == [0, 1]
-    assert Record.read(there / "r" / "records" / "noop.json").complete
+    assert [path.name for path in (there / "r" / "records").iterdir()] == ["asked.json"]
+    assert Record.read(there / "r" / "records" / "asked.json").complete
 
 
 def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_when_there_is_room(there: Path, small_disk: Path) -> None:
@@ -198,7 +180,7 @@ def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_when_there_is_room(th
     write_solver(there / "solvers", "loud", f'model = "none"\nargv = ["sh", "-c", {json.dumps(print_much)}]\n')
     words = ["run", "--suite", "small", "--solver", "loud", "--rollouts", "6", "--no-sign", "--no-suite-blob"]
     process = started(there, *words, "--out", str(out))
-    _until((out / "journal.jsonl").exists)
+    until((out / "journal.jsonl").exists)
     subprocess.run(["mount", "-o", "remount,size=2m", str(small_disk)], check=True)
     said = said_by(process)
     assert process.returncode == 4, said
@@ -223,7 +205,7 @@ def test_a_run_of_a_suite_and_a_solver_given_by_path_goes_on_by_its_folder_alone
     suite = write_suite(tmp_path / "elsewhere" / "mine", ("a", "b"))
     solver = write_solver(tmp_path / "elsewhere", "own", 'model = "none"\nargv = ["true"]\n')
     process = started(there, "run", "--suite", str(suite), "--solver", str(solver), "--out", "r", "--no-sign")
-    _until((there / "r" / "journal.jsonl").exists)
+    until((there / "r" / "journal.jsonl").exists)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     status, said = appliance(there, "run", "--resume", "r", "--no-sign")
@@ -234,7 +216,7 @@ def test_a_run_of_a_suite_and_a_solver_given_by_path_goes_on_by_its_folder_alone
 def test_output_of_a_trial_whose_harness_was_killed_is_kept(there: Path) -> None:
     """As an interrupted line of the journal, with what the solver had printed so far (H22)."""
     process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", *LIMITED)
-    _until(lambda: _solving(there / "r", process))
+    until(lambda: _solving(there / "r", process))
     process.kill()
     process.communicate()
     status, said = appliance(there, "run", "--resume", "r", "--no-sign")
@@ -250,7 +232,7 @@ def test_output_of_a_trial_whose_harness_was_killed_is_kept(there: Path) -> None
 def test_a_container_that_somebody_else_removes_is_no_failure_of_the_solver(there: Path) -> None:
     """`excluded: engine_error`, never a score; the next trial is not touched by it (H13)."""
     process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", *LIMITED)
-    run = _until(lambda: _solving(there / "r", process))
+    run = until(lambda: _solving(there / "r", process))
     label = ["--filter", f"label=org.bench-appliance.run={run}", "--filter", "label=org.bench-appliance.trial=00000"]
     found = subprocess.run(["docker", "ps", "-q", *label], capture_output=True, text=True, check=True)
     subprocess.run(["docker", "rm", "-f", *found.stdout.split()], check=True, capture_output=True)
@@ -266,7 +248,7 @@ def test_a_container_that_somebody_else_removes_is_no_failure_of_the_solver(ther
 def test_asking_twice_ends_a_run_also_where_the_engine_is_silent(there: Path, silent_engine: Silencer) -> None:
     """A second Ctrl-C waits for nothing, not for the engine either; the reaper clears up once it answers (H12)."""
     process = started(there, "run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign")
-    run = _until(lambda: _solving(there / "r", process))
+    run = until(lambda: _solving(there / "r", process))
     silent_engine.silence()
     for _ in range(2):
         process.send_signal(signal.SIGINT)
@@ -274,37 +256,24 @@ def test_asking_twice_ends_a_run_also_where_the_engine_is_silent(there: Path, si
     said = said_by(process)
     assert process.returncode == 130, said
     silent_engine.speak()
-    _until(lambda: not left_of(run))
+    until(lambda: not left_of(run))
+
+
+def _container_with(token: str, process: subprocess.Popen[str]) -> str | None:
+    """The container in which a command with this word runs."""
+    assert process.poll() is None, process.communicate()
+    label = ["--filter", "label=org.bench-appliance.run"]
+    listed = subprocess.run(["docker", "ps", "-q", *label], capture_output=True, text=True, check=True).stdout.split()
+    for one in listed:
+        # Another's container may be gone by now.
+        top = subprocess.run(["docker", "top", one, "-eo", "pid,args"], capture_output=True, text=True, check=False)
+        if token in top.stdout:
+            return one
+    return None
 
 
 def _solving(folder: Path, process: subprocess.Popen[str]) -> str | None:
     """The run's id, once its first solver runs."""
     assert process.poll() is None, process.communicate()
-    path = folder / "journal.jsonl"
-    if not path.exists() or b"\n" not in path.read_bytes():
-        return None
-    run = journal.decode(path.read_bytes(), str(path)).header.run_id
-    listed = subprocess.run(
-        [*DOCKER, "ps", "-q", "--filter", f"label=org.bench-appliance.run={run}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for container in listed.stdout.split():
-        top = subprocess.run(
-            [*DOCKER, "top", container, "-eo", "pid,args"], capture_output=True, text=True, check=False
-        )
-        if "until [ -e /tmp/go ]" in top.stdout:
-            return run
-    return None
-
-
-def _until(look: Callable[[], T | None]) -> T:
-    """What `look` finds in the end; a test that waits longer has failed."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < until:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it never came to be")
+    run = run_id(folder)
+    return run if run and waiting_container(run) else None

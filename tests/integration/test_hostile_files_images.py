@@ -17,7 +17,7 @@ PLACES: dict[str, Callable[[Path], object]] = {
     "a folder": Path.mkdir,
     "no end": lambda path: path.symlink_to("/dev/zero"),
     "a loop": lambda path: path.symlink_to(path.name),
-    "brackets": lambda path: path.write_bytes(b"[" * 100_000),
+    "brackets": lambda path: path.write_bytes((b"a = " if path.suffix == ".toml" else b"") + b"[" * 100_000),
 }
 
 

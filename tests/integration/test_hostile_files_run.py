@@ -20,7 +20,7 @@ SOLVERS = {
     "digits without end": (_GOOD + "version = 0x" + "f" * 9000, "a whole number of more than 64 bits"),
     "brackets": ("a = " + "[" * 9000, "nested too deeply"),
     "a pattern without bounds": (_GOOD + 'version_pattern = "a{99999999999}"', "not a regular expression"),
-    "a pattern too deep": (_GOOD + f'version_pattern = "{"(" * 3000}{")" * 3000}"', "not a regular expression"),
+    "a pattern too deep": (_GOOD + f'version_pattern = "{"(" * 3000}{")" * 3000}"', "at most 200 characters"),
     "a template elsewhere": (_GOOD + '[files]\n"{home}/a" = "link"', "a symbolic link that leads elsewhere"),
     "a template that blocks": (_GOOD + '[files]\n"{home}/a" = "pipe"', "a named pipe"),
     "a template without a name": (_GOOD + '[files]\n"{home}/a" = "b\\u0000"', "no name that a file can have"),
@@ -29,16 +29,20 @@ SOLVERS = {
     "a target without end": (_GOOD + f'[files]\n"{{home}}/{"a" * 300}" = "text"', "is too long"),
 }
 FLAGS = {
-    "no rollouts": (("--rollouts", "0"), {}),
-    "rollouts without end": (("--rollouts", "99999999999999999999999"), {}),
-    "passes without end": (("--passes", "1000000000"), {}),
-    "no jobs": (("--jobs", "0"), {}),
-    "no number of seconds": (("--limit-wall-seconds", "nan"), {}),
-    "infinite CPUs": (("--limit-cpus", "inf"), {}),
-    "no such task": (("--tasks", "nothing"), {}),
-    "no such folder to go on with": (("--resume", "nowhere"), {}),
-    "no number of watts": ((), {"JOULE_BENCH_ACTIVE_WATTS": "abc"}),
-    "watts that are empty": ((), {"JOULE_BENCH_ACTIVE_WATTS": ""}),
+    "no rollouts": (("--rollouts", "0"), {}, "'--rollouts'"),
+    "rollouts without end": (
+        ("--rollouts", "99999999999999999999999"),
+        {},
+        "--rollouts: over 100000 trials: 8 tasks, 1 passes",
+    ),
+    "passes without end": (("--passes", "1000000000"), {}, "--passes: over 100000 trials: 8 tasks, 1000000000 passes"),
+    "no jobs": (("--jobs", "0"), {}, "'--jobs'"),
+    "no number of seconds": (("--limit-wall-seconds", "nan"), {}, "--limit-wall-seconds: "),
+    "infinite CPUs": (("--limit-cpus", "inf"), {}, "--limit-cpus: "),
+    "no such task": (("--tasks", "nothing"), {}, "no task matches 'nothing'"),
+    "no such folder to go on with": (("--resume", "nowhere"), {}, "--resume nowhere: holds no run"),
+    "no number of watts": ((), {"JOULE_BENCH_ACTIVE_WATTS": "abc"}, "WATTS: 'abc' is no number of watts"),
+    "watts that are empty": ((), {"JOULE_BENCH_ACTIVE_WATTS": ""}, "WATTS: '' is no number of watts"),
 }
 ENGINES = [
     "http://[::",
@@ -63,13 +67,13 @@ def test_a_malformed_solver_is_one_line_with_file_and_key(tmp_path: Path, conten
     assert words in found.line
 
 
-@pytest.mark.parametrize(("flags", "environment"), FLAGS.values(), ids=FLAGS)
+@pytest.mark.parametrize(("flags", "environment", "said"), FLAGS.values(), ids=FLAGS)
 def test_a_word_that_does_not_fit_is_refused_before_anything_starts(
-    tmp_path: Path, flags: tuple[str, ...], environment: dict[str, str]
+    tmp_path: Path, flags: tuple[str, ...], environment: dict[str, str], said: str
 ) -> None:
-    """Status 2 (J05); no plan is listed that nobody could run."""
+    """Status 2, with the word (J05); no plan is listed that nobody could run."""
     words = ("run", "--suite", "smoke", "--solver", "noop", *flags, "--dry-run", "--json")
-    refused(tmp_path, *words, status=2, environment=environment)
+    assert said in refused(tmp_path, *words, status=2, environment=environment).line
 
 
 @pytest.mark.parametrize("address", ENGINES)

@@ -13,6 +13,7 @@ import pytest
 
 from appliance.digests import sha256_hex
 from appliance.records.record import Record
+from appliance.solvers.definition import read_definition
 from tests.trials_suites import write_solver, write_suite
 
 pytestmark = pytest.mark.docker
@@ -67,6 +68,8 @@ def test_the_record_alone_names_what_is_missing(made: Path, tmp_path: Path) -> N
     ended = _appliance("reproduce", "record.json", cwd=tmp_path, home=tmp_path, status=3)
     digest = Record.read(tmp_path / "record.json").suite.digest
     assert digest[:12] in ended.stderr
+    for place in ("the record's blobs", "./tasks", "the shipped suites"):
+        assert f"{place}: not there" in ended.stderr
     assert "--suite PATH" in ended.stderr
     given = ("--suite", str(made / "tasks/pair"))
     _appliance("reproduce", "record.json", *given, "--trials", "1", cwd=tmp_path, home=tmp_path)
@@ -112,6 +115,15 @@ def test_a_signed_verdict_is_a_statement_about_its_bytes(made: Path, tmp_path: P
     assert statement["predicate"]["outcome"] == "reproduced"
 
 
+def test_a_machine_that_cannot_sign_a_verdict_says_so_before_the_first_trial(made: Path, tmp_path: Path) -> None:
+    """Status 7 with nothing begun (R5)."""
+    _appliance("trust", "init", cwd=tmp_path, home=tmp_path)
+    next((tmp_path / "share").rglob("oidc.pem")).chmod(0o644)
+    words = ("reproduce", str(made / "r/records/reference.json"), "--trials", "1", "--sign", "--out", "again")
+    assert "a private key that others may read" in _appliance(*words, cwd=tmp_path, home=tmp_path, status=7).stderr
+    assert not (tmp_path / "again").exists()
+
+
 def test_a_claim_that_does_not_hold_ends_with_status_eight(made: Path, tmp_path: Path) -> None:
     """A record that claims another outcome is not reproduced; the first difference is shown (R5)."""
     shutil.copytree(made / "r", tmp_path / "got")
@@ -141,7 +153,8 @@ def test_a_record_may_not_ask_for_more_than_its_cap(made: Path, tmp_path: Path) 
     """`--max-memory-mib` below the task's limit ends with 4, naming both (R4)."""
     record = str(made / "r/records/reference.json")
     ended = _appliance("reproduce", record, "--max-memory-mib", "64", cwd=tmp_path, home=tmp_path, status=4)
-    assert "memory_mib" in ended.stderr
+    asked = Record.read(Path(record)).plan.tasks[0].spec.limits.memory_mib
+    assert f"task 'one' asks for memory_mib {asked}, and at most 64" in ended.stderr
 
 
 def test_a_recorded_command_runs_nowhere_but_in_the_container(tmp_path: Path) -> None:
@@ -169,4 +182,5 @@ def test_another_solver_under_the_same_name_is_named(tmp_path: Path) -> None:
     write_solver(tmp_path / "solvers", "tool", 'model = "none"\nargv = ["false"]\n')
     ended = _appliance("reproduce", "r/records/tool.json", cwd=tmp_path, home=tmp_path, status=3)
     assert "$.plan.solver.digest" in ended.stderr
-    assert solver.exists()
+    recorded = Record.read(tmp_path / "r/records/tool.json").plan.solver.digest
+    assert f"has digest {recorded[:12]} in the record and {read_definition(solver).digest[:12]} here" in ended.stderr

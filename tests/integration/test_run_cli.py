@@ -10,31 +10,25 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from appliance.records import journal
 from appliance.records.journal import InterruptedLine, TrialLine
 from appliance.records.record import Record
 from tests.trials_bench import left_of, lines
-from tests.trials_suites import write_solver, write_suite
+from tests.trials_suites import write_solver
+from tests.typed_runs import WAITS, run_id, said_by, started, there_with_two_tasks, until, waiting_container
 
 pytestmark = pytest.mark.docker
-_PATIENCE_SECONDS = 60
-T = TypeVar("T")
 FIX = "printf '#!/bin/sh\\nexit 0\\n' > program.sh"
 
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a suite of two tasks, and homes of its own."""
-    write_suite(tmp_path / "tasks" / "small", ("a", "b"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("APPLIANCE_VERSION", "APPLIANCE_COMMIT", "ZERO_BENCH_VERSION", "ZERO_BENCH_COMMIT"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path
+    return there_with_two_tasks(tmp_path, monkeypatch)
 
 
 def appliance(there: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -181,28 +175,20 @@ def test_whatever_stops_a_run_nothing_of_it_stays_and_it_can_be_resumed(
     """Containers, volumes, mounts, cgroups and folders are gone; what had finished is kept, and the rest is run by
     --resume (H12, H13, H22).
     """
-    solver = f'[ "$(cat /run/appliance/prompt.txt)" = "mend a" ] || until [ -e /tmp/go ]; do sleep 0.2; done; {FIX}'
+    solver = f'[ "$(cat /run/appliance/prompt.txt)" = "mend a" ] || {WAITS}; {FIX}'
     write_solver(there / "solvers", "slow", f'model = "none"\nargv = ["sh", "-c", {json.dumps(solver)}]\n')
     words = ["run", "--suite", "small", "--solver", "slow", "--out", "r", "--no-sign"]
-    started = subprocess.Popen(
-        [sys.executable, "-m", "appliance.cli.main", *words],
-        cwd=there,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = started(there, *words)
     try:
-        run = _until(lambda: _run_with_sleeping_solver(there))
+        run = until(lambda: _run_with_sleeping_solver(there))
         for number in numbers:
-            os.kill(started.pid, number)
+            os.kill(process.pid, number)
             time.sleep(0.05)
-        _, said = started.communicate(timeout=_PATIENCE_SECONDS)
+        said = said_by(process)
     finally:
-        started.kill()
-    assert started.returncode == status, said
-    assert "Traceback" not in said
-    _until(lambda: not left_of(run))
+        process.kill()
+    assert process.returncode == status, said
+    until(lambda: not left_of(run))
     kept = [line for line in lines(there / "r") if isinstance(line, TrialLine)]
     assert [(line.trial, line.result.outcome) for line in kept] == [(0, "resolved")]
     if numbers == (signal.SIGINT,):
@@ -212,18 +198,12 @@ def test_whatever_stops_a_run_nothing_of_it_stays_and_it_can_be_resumed(
         assert not Record.read(there / "r" / "records" / "slow.json").complete
     again = appliance(there, *words[:-3], "--resume", "r", "--no-sign", "--limit-wall-seconds", "2")
     assert again.returncode == 2
-    resumed = subprocess.Popen(
-        [sys.executable, "-m", "appliance.cli.main", "run", "--resume", "r", "--no-sign"],
-        cwd=there,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    resumed = started(there, "run", "--resume", "r", "--no-sign")
     try:
-        container = _until(lambda: _sleeping(run) or ("none" if resumed.poll() is not None else None))
+        container = until(lambda: waiting_container(run) or ("none" if resumed.poll() is not None else None))
         assert resumed.poll() is None, resumed.communicate()[1]
         subprocess.run(["docker", "exec", container, "touch", "/tmp/go"], check=True)
-        _, said = resumed.communicate(timeout=_PATIENCE_SECONDS)
+        said = said_by(resumed)
     finally:
         resumed.kill()
     assert resumed.returncode == 0, said
@@ -234,35 +214,79 @@ def test_whatever_stops_a_run_nothing_of_it_stays_and_it_can_be_resumed(
 
 def _run_with_sleeping_solver(there: Path) -> str | None:
     """The run's id, once its second trial's solver sleeps and its first has ended."""
-    path = there / "r" / "journal.jsonl"
-    if not path.exists() or b'"kind":"trial"' not in path.read_bytes():
-        return None
-    run = journal.decode(path.read_bytes(), str(path)).header.run_id
-    return run if _sleeping(run) else None
+    run = run_id(there / "r")
+    ended = run and b'"kind":"trial"' in (there / "r" / "journal.jsonl").read_bytes()
+    return run if run and ended and waiting_container(run) else None
 
 
-def _sleeping(run: str) -> str | None:
-    listed = subprocess.run(
-        ["docker", "ps", "-q", "--filter", f"label=org.bench-appliance.run={run}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for container in listed.stdout.split():
-        top = subprocess.run(
-            ["docker", "top", container, "-eo", "pid,args"], capture_output=True, text=True, check=False
-        )
-        if "until [ -e /tmp/go ]" in top.stdout:
-            return container
-    return None
+def _local(there: Path) -> Path:
+    return there / "data" / "bench-appliance" / "trust" / "local"
 
 
-def _until(look: Callable[[], T | None]) -> T:
-    """What `look` finds in the end; a test that waits longer has failed."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < until:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it never came to be")
+def _another_root(there: Path) -> None:
+    known = there / "config" / "bench-appliance" / "roots.toml"
+    known.parent.mkdir(parents=True)
+    entry = {"name": "local", "path": str(there / "theirs.json"), "sha256": "0" * 64, "assurance": "local"}
+    known.write_text("[[root]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items()))
+
+
+def _spoiled(spoil: Callable[[Path], object]) -> Callable[[Path], None]:
+    def spoiled(there: Path) -> None:
+        assert appliance(there, "trust", "init").returncode == 0
+        spoil(_local(there))
+
+    return spoiled
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_another_root, "'local' already names another root"),
+        (_spoiled(lambda local: local.chmod(0o755)), "others may look into it"),
+        (_spoiled(lambda local: (local / "keys/tsa.pem").chmod(0o644)), "a private key that others may read"),
+        (_spoiled(lambda local: (local / "keys/oidc.pem").unlink()), "oidc.pem: No such file"),
+        (_spoiled(lambda local: (local / "log/head.json").write_text("{}")), "not the head of a log"),
+        (_spoiled(lambda local: (local / "log/entries.jsonl").unlink()), "entries.jsonl: not there"),
+    ],
+    ids=["another root", "open folder", "open key", "no key", "no head", "no log"],
+)
+def test_a_machine_that_cannot_sign_says_so_before_the_first_trial(
+    there: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    """Status 7 in one line with nothing begun or made, not after hours of trials."""
+    spoil(there)
+    before = sorted((there / "data").rglob("*"))
+    ran = appliance(there, "run", "--suite", "small", "--solver", "noop", "--out", "r")
+    assert ran.returncode == 7, ran.stderr
+    assert said in ran.stderr
+    assert not (there / "r").exists()
+    assert sorted((there / "data").rglob("*")) == before
+
+
+def test_a_record_that_could_not_be_signed_is_kept_and_can_be_signed_later(there: Path) -> None:
+    """Status 7 with the command for it; what was measured is not lost, nor is the file that was asked for."""
+    write_solver(there / "solvers", "slow", f'model = "none"\nargv = {json.dumps(["sh", "-c", WAITS])}\n')
+    assert appliance(there, "trust", "init").returncode == 0
+    words = ("--suite", "small", "--solver", "slow", "--tasks", "a", "--limit-wall-seconds", "3")
+    process = started(there, "run", *words, "--out", "r.json")
+    until(lambda: (run := run_id(there / "r")) and waiting_container(run))
+    head = _local(there) / "log" / "head.json"
+    kept = head.read_bytes()
+    head.write_bytes(b"{}")
+    said = said_by(process)
+    assert process.returncode == 7, said
+    assert "appliance sign r/records/slow.json" in said
+    assert Record.read(there / "r/records/slow.json").complete
+    assert (there / "r.json").read_bytes() == (there / "r/records/slow.json").read_bytes()
+    head.write_bytes(kept)
+    assert appliance(there, "sign", "r/records/slow.json").returncode == 0
+
+
+def test_a_signed_run_resumed_when_nothing_is_left_needs_no_key(there: Path) -> None:
+    """There is nothing to sign (H21)."""
+    first = appliance(there, "run", "--suite", "small", "--solver", "noop", "--out", "r")
+    assert first.returncode == 0, first.stderr
+    (_local(there) / "keys/oidc.pem").chmod(0o644)
+    again = appliance(there, "run", "--resume", "r")
+    assert again.returncode == 0, again.stderr
+    assert "nothing was left to run" in again.stderr

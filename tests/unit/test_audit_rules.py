@@ -12,7 +12,8 @@ from appliance.energy import estimators
 from appliance.energy.cpus import DesignPower
 from appliance.files import store_blob
 from appliance.meter.figures import trial_energy
-from appliance.records.energy import EnergyFigure, EnergyPart, TrialEnergy
+from appliance.records.energy import EnergyFigure, EnergyPart, TrialEnergy, ZoneFigure
+from appliance.records.metered import lost
 from appliance.records.record import Record
 from appliance.records.trial import Streams, TrialResult
 from attest.checks import NotRun
@@ -92,8 +93,19 @@ def test_an_estimate_where_counters_were_asked_for_is_refused() -> None:
     """No silent fallback (J34, L4)."""
     record = with_energy(build.estimated_energy(1.0), mode="measured")
     assert refused(energy.figures_follow, record) == "$.trials[0].energy.total.basis"
-    counted = with_energy(build.energy(build.counted_figure(5)), mode="measured")
-    assert refused(energy.figures_follow, counted) is None
+    counted = build.energy(build.counted_figure(5)).model_copy(update={"readings": build.blob(b"readings")})
+    assert refused(energy.figures_follow, with_energy(counted, mode="measured")) is None
+
+
+def test_a_counter_s_figure_without_readings_is_refused_and_a_missing_one_is_not() -> None:
+    """No joule of a counter is believed that nobody can make again; where there is none, the reason stands (J44)."""
+    assert refused(energy.figures_follow, with_energy(build.energy(build.counted_figure(5)))) == (
+        "$.trials[0].energy.total.basis"
+    )
+    gone = lost("the meter went away", ("solver",), by_kind=False)
+    assert refused(energy.figures_follow, with_energy(gone)) is None
+    sampled = gone.model_copy(update={"samples": 3})
+    assert refused(energy.figures_follow, with_energy(sampled)) == "$.trials[0].energy.samples"
 
 
 def test_the_watts_of_an_estimate_are_the_plan_s() -> None:
@@ -122,7 +134,9 @@ def test_the_curve_is_redone_from_the_trial_s_own_cpu_time() -> None:
 
 
 def figures(total: EnergyFigure, **more: Any) -> Record:
-    return with_energy(TrialEnergy(total=total, by_role={"solver": total}, **more))
+    """Of counters, so with readings, whose blob is another check's."""
+    readings = build.blob(b"readings")
+    return with_energy(TrialEnergy(total=total, by_role={"solver": total}, readings=readings, **more))
 
 
 def test_parts_and_sides_of_a_figure_add_up() -> None:
@@ -138,6 +152,22 @@ def test_parts_and_sides_of_a_figure_add_up() -> None:
     )
 
 
+def test_zones_that_are_summed_add_up_to_the_total_and_others_are_not_added() -> None:
+    """psys is no part of the sum; a microjoule in one zone alone is seen without readings too (ZN2, J45)."""
+    parts: dict[str, Any] = {"gross_uj": 16, "idle_uj": 1, "system_uj": 2, "others_uj": 3}
+    twice: dict[str, Any] = {key: 2 * uj for key, uj in parts.items()}
+
+    def zone(net_uj: int, **changes: Any) -> ZoneFigure:
+        figure = build.counted_figure(net_uj, **parts)
+        return ZoneFigure(**{**dict(figure), "summed": True, "by_role_uj": {"solver": net_uj}, **changes})
+
+    total = build.counted_figure(20, **twice)
+    zones = {"package-0": zone(10), "package-1": zone(10), "psys": zone(10, summed=False)}
+    assert refused(energy.figures_follow, figures(total, zones=zones)) is None
+    moved = {**zones, "package-1": zone(9, gross_uj=15)}
+    assert refused(energy.figures_follow, figures(total, zones=moved)) == "$.trials[0].energy.total.grossUj"
+
+
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
@@ -145,6 +175,8 @@ def test_parts_and_sides_of_a_figure_add_up() -> None:
         ({"claimed": "hw_shunt", "provenance": "simulated"}, None),
         ({"idle_uj": 1, "gross_uj": 10}, "grossUj"),
         ({"idle_uj": 1, "system_uj": 2, "gross_uj": 13}, None),
+        ({"idle_uj": 1, "system_uj": 2, "others_uj": 3, "gross_uj": 17}, "grossUj"),
+        ({"idle_uj": 1, "system_uj": 2, "others_uj": 3, "gross_uj": 16}, None),
         ({"marginal_uj": 11}, "marginalUj"),
         ({"interval": (11, 12)}, "interval"),
         ({"interval": (12, 8)}, "interval"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from appliance.cgroups import Hierarchies, Hierarchy
-from appliance.errors import HostRefused
+from appliance.errors import HostRefused, MeterRefused
 from appliance.host import doctor
 from appliance.records.record import Check, EngineStamp
 
@@ -98,7 +98,18 @@ def test_counters_that_need_a_privilege_are_told_from_none() -> None:
     """(J34)"""
     assert doctor.counters((), "EACCES intel-rapl:0", privilege=True).level == "warn"
     assert doctor.counters((), "no counter: x absent", privilege=False).level == "info"
-    assert "intel-rapl:0" in doctor.counters(("intel-rapl:0",), None, privilege=False).message
+    found = doctor.counters(("intel-rapl:0",), None, privilege=False)
+    assert (found.level, "intel-rapl:0" in found.message) == ("ok", True)
+
+
+def test_a_meter_that_answers_is_told_from_one_that_refuses_us_and_from_none() -> None:
+    """Each with what mends it (formats 9)."""
+    at = "/run/bench-appliance/meter.sock"
+    assert doctor.meter(at, "0.2.0", None, root=False).level == "ok"
+    refused = doctor.meter(at, None, MeterRefused("no meter answers: Permission denied", mend="join bench"), root=False)
+    assert (refused.level, refused.mend) == ("warn", "join bench")
+    assert doctor.meter(at, None, None, root=False).mend
+    assert doctor.meter(at, None, None, root=True).level == "info"
 
 
 def test_a_missing_or_old_package_is_an_error_and_an_extras_is_nobodys_need() -> None:

@@ -90,7 +90,7 @@ def test_a_package_that_no_source_has_fails_with_all_that_names_it(
         build(shelf.catalog, "small", silent, again=True)
     assert f"deb hello-file 1.0 sha256:{locked.sha256} {locked.path}" in str(refused.value)
     assert "images lock --update" in str(refused.value)
-    assert not list(package_store().glob(".fetch*"))
+    assert not list(package_store().glob("bench-scratch*"))
 
 
 @pytest.mark.parametrize("source", ["mirror", "snapshot", "bundle by name", "bundle by digest"])

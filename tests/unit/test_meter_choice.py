@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from appliance.errors import MeterRefused
-from appliance.meter.choice import Choice, choose
-from appliance.meter.counters import CounterSearch, look_for_counters
+from appliance.meter.choice import Choice, choose, refuse_other_source
+from appliance.meter.counters.search import CounterSearch, counters_of, look_for_counters
 from appliance.records.words import EnergyMode
 
 ABSENT = CounterSearch((), "NoCounter", "no counter: /sys/class/powercap absent")
@@ -49,12 +49,50 @@ def test_the_curve_without_cgroup_time_is_refused() -> None:
         choose("estimator:curve", watts_set=False, counters=ABSENT, cpu_readable=False)
 
 
-def test_a_counter_that_this_version_does_not_read_is_said_so() -> None:
-    """`auto` never claims that there was none where one is there (J36)."""
-    found = CounterSearch(("intel-rapl:0",), None, None)
-    assert choose("auto", watts_set=False, counters=found, cpu_readable=True).reason == (
-        "no counter: this version does not read intel-rapl:0 yet"
-    )
+FOUND = CounterSearch(("package-0",), None, None)
+
+
+@pytest.mark.parametrize("mode", ["auto", "measured"])
+def test_a_readable_counter_is_taken(mode: EnergyMode) -> None:
+    """Whether or not watts are set for an estimator (J34 J36 J37)."""
+    assert choose(mode, watts_set=True, counters=FOUND, cpu_readable=True) == Choice("counters", None)
+
+
+def test_a_run_that_began_with_a_model_stays_with_it_and_says_so() -> None:
+    """One record, one source (L4); `measured` is never a model."""
+    choice = choose("auto", watts_set=False, counters=FOUND, cpu_readable=True, began_with_model=True)
+    assert choice == Choice("curve", "the run began without a counter")
+    measured = choose("measured", watts_set=False, counters=FOUND, cpu_readable=True, began_with_model=True)
+    assert measured.source == "counters"
+
+
+def test_a_run_that_began_with_counters_does_not_end_with_a_model() -> None:
+    """Refused with status 6 before any trial (L4 L5)."""
+    estimated = choose("auto", watts_set=False, counters=ABSENT, cpu_readable=True)
+    with pytest.raises(MeterRefused, match="began with counters") as refusal:
+        refuse_other_source(estimated, "counters")
+    assert refusal.value.status == 6
+    assert "none can be read now: " in str(refusal.value)
+    with pytest.raises(MeterRefused, match="a model is asked for") as asked:
+        refuse_other_source(choose("estimator", watts_set=False, counters=FOUND, cpu_readable=True), "counters")
+    assert (asked.value.status, asked.value.mend) == (6, "leave out --energy, or start a new run")
+    refuse_other_source(estimated, "model")
+    refuse_other_source(estimated, None)
+    refuse_other_source(Choice("counters", None), "counters")
+
+
+def test_what_a_meter_says_of_its_zones_is_what_a_run_may_take() -> None:
+    """Of the absent ones, the one that a permission opens is named before one that is broken (J34, W11)."""
+    zone = {"key": "package-0", "source": "powercap", "summed": True}
+    assert counters_of({"counters": [zone]}).found == ("package-0",)
+    assert counters_of({"counters": [zone | {"summed": False}]}).lack == "NoCounter"
+    absent = [
+        {"path": "intel-rapl:0", "reason": "EIO", "mend": None},
+        {"path": "intel-rapl:1", "reason": "EACCES", "mend": "run it as root"},
+    ]
+    denied = counters_of({"counters": [], "absent": absent})
+    assert denied == CounterSearch((), "PrivilegeRequired", "EACCES intel-rapl:1", "run it as root")
+    assert counters_of({"counters": [], "absent": []}).reason
 
 
 def test_counters_are_looked_for_and_their_lack_has_a_reason(tmp_path: Path) -> None:
@@ -65,6 +103,7 @@ def test_counters_are_looked_for_and_their_lack_has_a_reason(tmp_path: Path) -> 
     assert look_for_counters(root).reason == f"no counter: {root} has no intel-rapl zone"
     for name in ("intel-rapl:0", "intel-rapl:a"):
         (root / name).mkdir()
+        (root / name / "name").write_text(f"package-{name[-1]}\n")
         (root / name / "energy_uj").write_text("12\n")
     assert look_for_counters(root).found == ("intel-rapl:0", "intel-rapl:a")
     for name in ("intel-rapl:0", "intel-rapl:a"):

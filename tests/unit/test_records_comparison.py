@@ -196,6 +196,25 @@ def test_joules_below_the_floor_are_not_compared() -> None:
     assert compare(flagged, flagged).energy.verdict == "incomparable"
 
 
+def test_joules_below_detection_or_without_a_number_are_not_compared() -> None:
+    """What is not told from nothing, or is not there, has no band (G6)."""
+    unseen = spent(build.counted_figure(100, lod_uj=200))
+    assert compare(unseen, unseen).energy.reasons == ("pass 0: below the limit of detection: 1 recorded, 1 now",)
+    lacking = spent(build.counted_figure(None))
+    assert compare(lacking, spent(build.counted_figure(100))).energy.reasons == ("pass 0: a figure is missing",)
+
+
+def test_a_contended_run_is_compared_with_a_quiet_one_and_an_estimate_with_neither() -> None:
+    """Joules of counters are of one kind, apportioned or not; the band is that of their provenance (decisions)."""
+    quiet = spent(build.counted_figure(100))
+    contended = spent(build.counted_figure(110, basis="apportioned", flags=("contended",)))
+    assert compare(quiet, contended).energy.verdict == "reproduced"
+    guessed = spent(
+        build.counted_figure(100, basis="modelled", model="m/1", inputs={}, interval=(1, 200), comparable=False)
+    )
+    assert compare(quiet, guessed).energy.verdict == "incomparable"
+
+
 def test_costs_are_equal_or_there_is_nothing_to_compare() -> None:
     """No price: incomparable. Priced and deterministic: to the last digit."""
     assert compare(build.record(), build.record()).cost.verdict == "incomparable"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from appliance.records.energy import EnergyFigure
 from appliance.records.frontier import Point, energy_point, frontier, ranking_refusal
 from appliance.records.record import Record
 from appliance.records.words import Provenance
@@ -49,3 +54,54 @@ def test_joules_of_unlike_origin_are_not_ranked() -> None:
     assert ranking_refusal([counted(), estimated], 0)[0] == "provenance differs: estimator, hw_shunt"
     assert ranking_refusal([estimated, elsewhere], 0) == ("hosts differ (2), and the figures are modelled",)
     assert ranking_refusal([estimated, estimated], 0) == ()
+
+
+def of_totals(*totals: EnergyFigure, **stamped: Any) -> Record:
+    tasks = [f"t{number}" for number in range(len(totals))]
+    trials = [build.trial(task, energy=build.energy(total)) for task, total in zip(tasks, totals, strict=True)]
+    return build.record(build.plan(tasks), trials, **stamped)
+
+
+def test_counters_are_ranked_apportioned_or_not_and_a_model_s_word_among_them_is_not() -> None:
+    """A contended trial is still a counter's; an estimate beside counters spoils the pass, by name (L3, L6)."""
+    alone = of_totals(build.counted_figure(5_000_000))
+    contended = of_totals(build.counted_figure(5_000_000, basis="apportioned", flags=("contended",)))
+    assert ranking_refusal([alone, contended], 0) == ()
+    mixed = of_totals(build.counted_figure(5_000_000), build.figure(5_000_000))
+    assert ranking_refusal([mixed, mixed], 0) == ("basis differs: counter, modelled",)
+    energy = mixed.summary.passes[0].energy
+    assert energy is not None
+    assert (energy.provenance, energy.basis, energy.modelled, energy.net_uj) == ("estimator", "modelled", 1, 10_000_000)
+    point = energy_point("mixed", mixed.summary.passes[0])
+    assert point is not None
+    assert point.cost is None
+
+
+def test_counters_of_unlike_machines_or_of_other_scopes_are_not_ranked() -> None:
+    """A joule of one processor is no joule of another's: refused, naming the field (L3; decisions: Comparability)."""
+    here = of_totals(build.counted_figure(5_000_000, scope="package+dram"))
+    twin = of_totals(
+        build.counted_figure(6_000_000, scope="package+dram"), hosts=(build.host_stamp(id="its twin", noisy=True),)
+    )
+    assert ranking_refusal([here, twin], 0) == ()
+    other = of_totals(
+        build.counted_figure(5_000_000, scope="package+dram"), hosts=(build.host_stamp(cpu="Other CPU", cores=64),)
+    )
+    assert ranking_refusal([here, other], 0) == (
+        "hosts[].cpu differs: Example CPU, Other CPU",
+        "hosts[].cores differs: 2, 64",
+    )
+    whole = of_totals(build.counted_figure(5_000_000, scope="psys"))
+    assert ranking_refusal([here, whole], 0) == ("scope differs: package+dram, psys",)
+
+
+@pytest.mark.parametrize("changes", [{"lod_uj": 20}, {"flags": ("below_idle",)}, {"below_floor": True}])
+def test_what_is_not_told_from_nothing_stands_apart(changes: dict[str, Any]) -> None:
+    """One trial below detection, rest or floor is enough: the pass enters no ranking (G6, J39, J42)."""
+    record = of_totals(build.counted_figure(5, **changes), build.counted_figure(5_000_000))
+    point = energy_point("x", record.summary.passes[0])
+    assert point is not None
+    assert point.cost is None
+    fine = energy_point("x", of_totals(build.counted_figure(5)).summary.passes[0])
+    assert fine is not None
+    assert fine.cost == 5e-6

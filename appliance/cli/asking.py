@@ -1,0 +1,179 @@
+"""What `appliance run` is asked: suite, solvers, where the joules come from, and the plans of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from appliance.cli.output import note
+from appliance.digests import sha256_of_file
+from appliance.errors import InputRefused, UsageRefused
+from appliance.meter.opening import Decided, Wish, decide
+from appliance.reading import read_regular
+from appliance.records import journal
+from appliance.records.plan import MAX_TRIALS, PlannedEnergy, RunPlan, TrialPlan
+from appliance.records.words import EnergyMode
+from appliance.solvers.definition import Auto, SolverDefinition
+from appliance.solvers.finding import find_solver, find_solvers
+from appliance.tasks.model import Suite
+from appliance.tasks.reader import find_suite, read_suite
+from appliance.trials.adapters import images_here, reachable_engine
+from appliance.trials.folder import RunFolder, Sources
+from appliance.trials.planning import PlanOptions, chosen_tasks, plan_trials, resolve_images, scheduling
+from appliance.trials.stamps import harness_version
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The command line of `run`, word by word."""
+
+    suite: str | None
+    solver: str | None
+    model: str | None
+    mode: str | None
+    self_correct: bool
+    auto: Auto | None
+    passes: int
+    rollouts: int
+    jobs: int
+    energy: EnergyMode
+    scheduling: Literal["exclusive", "shared"] | None
+    tasks: str | None
+    retry_errored: bool
+    resume: Path | None
+    dry_run: bool
+    sign: bool
+    out: Path | None
+    version: str | None
+    commit: str | None
+    challenge: Path | None
+    limits: Mapping[str, float]
+    include_quarantined: bool
+    keep_suite: bool
+    strict_host: bool
+    idle_seconds: float | None
+    meter: Wish
+    report_format: Literal["text", "json"]
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything that is decided before this machine is asked for anything but its meter and its images' pins."""
+
+    suite: Suite
+    definitions: tuple[SolverDefinition, ...]
+    planned: tuple[TrialPlan, ...]
+    """By the run that goes on, if nothing was asked anew."""
+
+    @property
+    def solvers(self) -> Mapping[str, SolverDefinition]:
+        return {definition.name: definition for definition in self.definitions}
+
+
+def question_of(ask: Ask) -> Question:
+    before = RunPlan.read(_plan_of(ask.resume)).plans if ask.resume else ()
+    sources = Sources.of(RunFolder(ask.resume)) if ask.resume else None
+    suite_word = ask.suite or (str(sources.suite) if sources else before[0].suite.name if before else None)
+    if suite_word is None:
+        raise UsageRefused("missing", where="--suite", mend="`appliance tasks list` shows the known suites")
+    if ask.solver is None and not before:
+        raise UsageRefused("missing", where="--solver", mend="as --solver reference,noop")
+    suite = read_suite(find_suite(suite_word))
+    if ask.solver is not None:
+        definitions = find_solvers(ask.solver)
+    else:
+        paths = sources.solvers if sources else {}
+        words = [str(paths.get(plan.solver.name, plan.solver.name)) for plan in before]
+        definitions = tuple(find_solver(word) for word in words)
+    if before and _only_locates(ask) and {one.name for one in definitions} == {plan.solver.name for plan in before}:
+        # Nothing was asked anew: the plans are the ones that lie in the folder.
+        return Question(suite, definitions, before)
+    for definition in definitions:
+        definition.check_model(ask.model)
+        definition.flags(mode=ask.mode, auto=ask.auto, self_correct=ask.self_correct)
+    return Question(suite, definitions, ())
+
+
+def decided_for(ask: Ask, question: Question, watts: float | None) -> Decided:
+    """Where the joules will come from; before the plan, which says by it how windows are held."""
+    energy = question.planned[0].energy if question.planned else None
+    return decide(
+        energy.mode if energy else ask.energy,
+        ask.meter,
+        watts_set=(energy.active_watts if energy else watts) is not None,
+        reachable=reachable_engine(),
+        began_with=_began_with(ask.resume),
+    )
+
+
+def _began_with(folder: Path | None) -> Literal["counters", "model"] | None:
+    """What the trials that have finished have figures of; None where there is none yet."""
+    if folder is None or not RunFolder(folder).journal.is_file():
+        return None
+    path = RunFolder(folder).journal
+    content = read_regular(path, journal.MAX_BYTES)
+    finished = journal.decode(content, str(path)).finished() if b"\n" in content else {}
+    energies = [result.energy for result in finished.values() if result.energy is not None]
+    if not energies:
+        return None
+    return "model" if any(energy.total.basis == "modelled" for energy in energies) else "counters"
+
+
+def plans_of(ask: Ask, question: Question, decided: Decided, watts: float | None) -> tuple[TrialPlan, ...]:
+    suite, definitions = question.suite, question.definitions
+    options = PlanOptions(
+        energy=PlannedEnergy(
+            mode=ask.energy,
+            active_watts=None if ask.energy == "measured" else watts,
+            scheduling=scheduling(ask.scheduling, counters=decided.counts),
+        ),
+        harness_version=harness_version(),
+        model=ask.model,
+        mode=ask.mode,
+        self_correct=ask.self_correct,
+        auto=ask.auto,
+        passes=ask.passes,
+        rollouts=ask.rollouts,
+        tasks=ask.tasks,
+        include_quarantined=ask.include_quarantined,
+        limits=ask.limits,
+        challenge=_challenge(ask.challenge),
+    )
+    chosen = chosen_tasks(suite, options)
+    images = images_here(note, needs_engine=not ask.dry_run)
+    plans = tuple(
+        plan_trials(suite, definition, resolve_images(chosen, definition, images), options)
+        for definition in definitions
+    )
+    trials = sum(len(plan.tasks) * plan.passes * plan.rollouts for plan in plans)
+    if trials > MAX_TRIALS:
+        raise UsageRefused(f"over {MAX_TRIALS} trials: {trials}", where="--solver", mend="run the solvers one by one")
+    return plans
+
+
+def _only_locates(ask: Ask) -> bool:
+    """No flag that a plan holds was given: `--suite` and `--solver` say where a resumed run's are, no more."""
+    asked = (ask.model, ask.mode, ask.auto, ask.tasks, ask.challenge, ask.scheduling)
+    flagged = ask.self_correct or ask.include_quarantined or bool(ask.limits)
+    return (
+        not flagged and all(word is None for word in asked) and (ask.passes, ask.rollouts, ask.energy) == (1, 1, "auto")
+    )
+
+
+def _plan_of(folder: Path) -> Path:
+    path = folder / "plan.json"
+    if not path.is_file():
+        raise UsageRefused("holds no run", where=f"--resume {folder}", mend="give the folder of a run")
+    return path
+
+
+def _challenge(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return sha256_of_file(path)
+    except OSError as error:
+        raise InputRefused(error.strerror or str(error), where=f"--challenge {path}") from error
