@@ -41,6 +41,7 @@ def container(
     user: str = "1000:1000",
     cgroup_parent: str | None = None,
     started: bool = True,
+    command: tuple[str, ...] = ("sleep", "infinity"),
 ) -> Iterator[str]:
     spec = ContainerSpec(
         image=base_image(engine),
@@ -51,6 +52,7 @@ def container(
         cgroup_parent=cgroup_parent,
         mounts=mounts,
         user=user,
+        command=command,
     )
     made = engine.create(spec)
     try:

@@ -68,7 +68,8 @@ def heard_run(
 
 def test_the_window_holds_the_solvers_exec_and_nothing_else(tmp_path: Path) -> None:
     """Baseline before, seed and start before, kill and grade after; opened right before the exec and closed at its
-    exit (J08, J43), the cgroups let go once the container is gone (formats 5).
+    exit, for a reading after the container's end comes too late (J08, J43, C5); the cgroups let go once the container
+    is gone (formats 5).
     """
     log = heard_run(tmp_path, "exclusive", 1, "a")
     opened = log.index("window.open")

@@ -73,7 +73,7 @@ class CpuFile:
         self.fd = -1
 
 
-@dataclass
+@dataclass(eq=False)
 class Column:
     """A cgroup while it is read. Another cgroup at the same path is another column."""
 

@@ -14,10 +14,12 @@ from typing import Final
 
 from appliance.energy.counter import CounterZone
 from appliance.meter.daemon.answering import Desk, Meter
+from appliance.meter.daemon.endings import Endings
 from appliance.meter.daemon.looking import counted, log, longest_period_ns, tell
 from appliance.meter.daemon.messages import Refused, encode, refusal
 from appliance.meter.daemon.notify import Notifier
 from appliance.meter.daemon.peers import Connection, Listener
+from appliance.meter.daemon.placing import CONTAINER
 
 MOST_CONNECTIONS: Final = 512
 MOST_CONNECTIONS_OF_ONE: Final = 128
@@ -56,6 +58,7 @@ class Loop:
         self._wake_fd = wake_fd
         self._connections: dict[int, Connection] = {}
         self._epoll = select.epoll()
+        self._endings = Endings(self._epoll)
         self._numbers = 0
         self._stopping = False
         self._sample_ns: int | None = None
@@ -88,6 +91,7 @@ class Loop:
     # ------------------------------------------------------------------------------------------ time
 
     def _turn(self) -> None:
+        self._endings.follow(self._sampler.looker.columns if self._sampler.open else (), CONTAINER)
         backlog = any(self._may_go_on(one) for one in self._connections.values())
         for fd, event in self._epoll.poll(0 if backlog else self._timeout()):
             self._sample_if_due()
@@ -97,6 +101,8 @@ class Loop:
                 os.read(fd, 4096)
             elif fd in self._connections:
                 self._serve(self._connections[fd], event)
+            elif self._endings.told(fd) and self._sampler.open:
+                self._sampler.mark()
         self._sample_if_due()
         if backlog:
             for connection in [one for one in self._connections.values() if self._may_go_on(one)]:
@@ -274,6 +280,7 @@ class Loop:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+        self._endings.close()
         self._epoll.close()
         self._sampler.looker.close()
         tell("ended")
