@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from functools import cache
 
@@ -15,6 +16,9 @@ settings.register_profile(
     "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
 )
 settings.load_profile("shared")
+
+# A suite that a shell starts in its background ignores Ctrl-C, and so would every program that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _NEEDS = ("docker", "podman", "nix", "root")
 
