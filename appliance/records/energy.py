@@ -101,6 +101,9 @@ class EnergyFigure(Wire):
 class EnergyPart(EnergyFigure):
     label: Annotated[str, INFORMATIVE]
     stage: Annotated[str | None, INFORMATIVE] = None
+    """What stands before the first slash of the label; all of it where there is none."""
+    pooled: Annotated[int | None, INFORMATIVE] = None
+    """How many of a stage this is the sum of, each too short to stand alone; None for one that stands alone."""
 
 
 class ZoneFigure(EnergyFigure):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from appliance.energy.grades import Grade, worst_provenance
@@ -49,7 +49,7 @@ def trial_energy(window: Window, *, by_kind: bool, ran_on: bool) -> TrialEnergy:
             )
             for zone in window.zones
         },
-        parts=tuple(_part(inner, whole) for inner in window.inner),
+        parts=tuple(_parts(window.inner, whole)),
         samples=window.samples,
     )
 
@@ -187,17 +187,41 @@ def _by_role(total: ZoneEnergy, roles: list[str], below_floor: bool, flags: set[
     return found
 
 
-def _part(inner: InnerEnergy, total: ZoneEnergy) -> EnergyPart:
-    """A case or exchange inside the window (row D5): its share of the whole, from the same counters."""
+def _parts(several: Iterable[InnerEnergy], total: ZoneEnergy) -> Iterator[EnergyPart]:
+    """Cases and exchanges inside the window (row D5): what is long enough stands alone, the rest is summed by stage.
+
+    A pool stays below the floor: it has two edges for each of its own, and these do not shrink in a sum.
+    """
+    short: dict[str, list[InnerEnergy]] = {}
+    for inner in several:
+        if inner.below_floor:
+            short.setdefault(_stage(inner.label), []).append(inner)
+        else:
+            yield _part(inner.label, [inner], total, pooled=None)
+    for stage, pool in sorted(short.items()):
+        yield _part(stage, pool, total, pooled=len(pool))
+
+
+def _stage(label: str) -> str:
+    return label.partition("/")[0]
+
+
+def _part(label: str, pool: list[InnerEnergy], total: ZoneEnergy, *, pooled: int | None) -> EnergyPart:
+    """The share of some of them, from the counters of the whole; a sum over what is missing is missing."""
+    net, gross = ([getattr(one, name) for one in pool] for name in ("net_uj", "gross_uj"))
+    missing = next((one.missing for one in pool if one.missing is not None), None)
+    below_floor = any(one.below_floor for one in pool)
     return EnergyPart(
         **_origin(total, total.key),
-        label=inner.label,
-        gross_uj=inner.gross_uj,
+        label=label,
+        stage=_stage(label),
+        pooled=pooled,
+        gross_uj=None if None in gross else sum(gross),
         idle_uj=None,
         system_uj=None,
-        net_uj=inner.net_uj,
+        net_uj=None if None in net else sum(net),
         marginal_uj=None,
-        comparable=inner.net_uj is not None and not inner.below_floor and _comparable(total, total.flags),
-        missing=inner.missing or (None if inner.net_uj is not None else _UNSAID),
-        below_floor=inner.below_floor,
+        comparable=None not in net and not below_floor and _comparable(total, total.flags),
+        missing=missing or (_UNSAID if None in net else None),
+        below_floor=below_floor,
     )

@@ -12,7 +12,7 @@ from appliance.energy.uncertainty import REFERENCE
 from appliance.errors import AttestationRefused, InputRefused, UsageRefused
 from appliance.reading import open_regular
 from appliance.records.blob import BlobRef
-from appliance.records.energy import EnergyFigure, TrialEnergy
+from appliance.records.energy import EnergyFigure, EnergyPart, TrialEnergy
 from appliance.records.record import Record
 from appliance.records.trial import TrialResult
 from appliance.report import joules, words
@@ -78,7 +78,7 @@ def _energy_lines(energy: TrialEnergy) -> Iterator[str]:
     parts += [(f"role {role}", _shared_out(figure, energy.total)) for role, figure in energy.by_role.items()]
     for key, zone in energy.zones.items():
         parts.append((f"zone {key}" if zone.summed else f"zone {key} (not summed)", zone))
-    parts += [(f"part {part.label}", _shared_out(part, energy.total)) for part in energy.parts]
+    parts += [(_part_name(part), _shared_out(part, energy.total)) for part in energy.parts]
     rows = [
         (
             name,
@@ -104,6 +104,10 @@ def _energy_lines(energy: TrialEnergy) -> Iterator[str]:
     if energy.total.budget_uj:
         terms = ", ".join(f"{name} {joules.amount(uj)} J" for name, uj in energy.total.budget_uj.items())
         yield cell(f"uncertainty (k=1): {terms}; reference: {REFERENCE}")
+
+
+def _part_name(part: EnergyPart) -> str:
+    return f"part {part.label}" if part.pooled is None else f"stage {part.label} ({part.pooled} short ones)"
 
 
 def _shared_out(share: EnergyFigure, whole: EnergyFigure) -> EnergyFigure:

@@ -190,11 +190,35 @@ def test_cases_inside_a_window_are_parts_with_their_own_floor() -> None:
     """A case or exchange, labelled, from the same counters (D5)."""
     inner = (
         InnerEnergy("case 1", net_uj=20, gross_uj=30, below_floor=False, missing=None),
-        InnerEnergy("case 2", net_uj=None, gross_uj=None, below_floor=True, missing="gap"),
+        InnerEnergy("case 2", net_uj=None, gross_uj=None, below_floor=False, missing="gap"),
     )
     first, second = trial_energy(of_window(of_zone(), inner=inner), by_kind=False, ran_on=False).parts
     assert (first.label, first.net_uj, first.gross_uj, first.comparable) == ("case 1", 20, 30, True)
-    assert (second.net_uj, second.missing, second.below_floor) == (None, "gap", True)
+    assert (first.stage, first.pooled) == ("case 1", None)
+    assert (second.net_uj, second.missing, second.below_floor) == (None, "gap", False)
+
+
+def test_cases_too_short_to_stand_alone_are_one_figure_a_stage() -> None:
+    """Summed and counted, by what stands before the slash; still below the floor, and never ranked (D5)."""
+
+    def case(label: str, net: int | None, *, short: bool = True) -> InnerEnergy:
+        return InnerEnergy(label, net, None if net is None else 2 * net, short, None if net is not None else "gap")
+
+    inner = (case("route/1", 3), case("solve/1", 50, short=False), case("route/2", 4), case("judge/1", None))
+    inner = (*inner, case("judge/2", 5), case("solve/2", 1))
+    parts = trial_energy(of_window(of_zone(), inner=inner), by_kind=False, ran_on=False).parts
+    assert [(part.label, part.stage, part.pooled, part.net_uj, part.gross_uj) for part in parts] == [
+        ("solve/1", "solve", None, 50, 100),
+        ("judge", "judge", 2, None, None),
+        ("route", "route", 2, 7, 14),
+        ("solve", "solve", 1, 1, 2),
+    ]
+    assert [(part.missing, part.below_floor, part.comparable) for part in parts] == [
+        (None, False, True),
+        ("gap", True, False),
+        (None, True, False),
+        (None, True, False),
+    ]
 
 
 @pytest.mark.parametrize(
