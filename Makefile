@@ -12,7 +12,7 @@ bench: $(VENV)/.ready engine images
 	BIN=$(BIN) OUT=$(OUT) scripts/bench
 
 test: $(VENV)/.ready engine images check
-	$(BIN)/python -m pytest -m 'not fuzz' $(REQUIRE) $(TESTS)
+	BIN=$(BIN) REQUIRE='$(REQUIRE)' scripts/test $(TESTS)
 
 check lint: $(VENV)/.ready
 	$(BIN)/ruff check appliance attest tests
