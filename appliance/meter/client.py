@@ -22,29 +22,10 @@ from appliance.cgroups import CgroupDriver
 from appliance.errors import HostRefused, MeterRefused
 from appliance.meter import channel
 from appliance.meter.channel import Channel, close_all, gone, strange
+from appliance.meter.daemon.messages import Closed, Opened, Prepared
 
 VERSION: Final = channel.VERSION
 SOCKET: Final = Path("/run/bench-appliance/meter.sock")
-
-
-@dataclass(frozen=True)
-class Prepared:
-    handle: str
-    cgroups: dict[str, str]
-    """Role -> what the engine takes as `cgroup_parent`; of an adopted container: `container` -> its kernel path."""
-
-
-@dataclass(frozen=True)
-class Opened:
-    window: str
-    counters: tuple[str, ...]
-    """Keys of the zones that were read: `package-0`, `package-0/dram`."""
-    opened_at: str
-
-
-@dataclass(frozen=True)
-class Closed:
-    closed_at: str
 
 
 @dataclass(frozen=True)

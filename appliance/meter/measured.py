@@ -21,7 +21,8 @@ from appliance.energy.windows import window_of
 from appliance.errors import MeterRefused
 from appliance.meter.calibration import Calibration, measure_rest, usable
 from appliance.meter.choice import Choice
-from appliance.meter.client import MeterClient, Prepared
+from appliance.meter.client import MeterClient
+from appliance.meter.daemon.messages import Prepared
 from appliance.meter.daemon.releasing import boot_id
 from appliance.meter.figures import Estimating
 from appliance.meter.line import UNREACHED, MeterLine

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from appliance.cgroups import hierarchies, remove_run_cgroups
 from appliance.errors import Refusal
-from appliance.meter.client import MeterClient, Prepared
+from appliance.meter.client import MeterClient
+from appliance.meter.daemon.messages import Prepared
 from tests.sysfs_tree import PowercapTree
 
 RUN = f"benchmark_{os.getpid()}"

@@ -15,7 +15,8 @@ from appliance.cgroups import hierarchies
 from appliance.energy.readings import unpack
 from appliance.energy.windows import Window, ZoneEnergy, window_of
 from appliance.errors import Refusal
-from appliance.meter.client import MeterClient, Opened, Prepared
+from appliance.meter.client import MeterClient
+from appliance.meter.daemon.messages import Opened, Prepared
 from tests.counter_plugins import Loopback, installed, until
 from tests.meter_bench import run_of_its_own
 from tests.nvml_stub import StubGpus, compile_stub, uuid

@@ -21,7 +21,8 @@ from appliance.energy.split import apportion
 from appliance.energy.windows import window_of
 from appliance.engine.docker import DockerEngine, connect
 from appliance.errors import MeterRefused
-from appliance.meter.client import MeterClient, Opened, Prepared
+from appliance.meter.client import MeterClient
+from appliance.meter.daemon.messages import Opened, Prepared
 from tests.engine_bench import container, execute, new_run, python
 from tests.meter_bench import Daemon, meter_daemon, run_of_its_own
 from tests.sysfs_tree import PowercapTree

@@ -20,8 +20,9 @@ import pytest
 from appliance.cgroups import hierarchies
 from appliance.energy.readings import Event, Readings, Sample, unpack
 from appliance.errors import MeterRefused
-from appliance.meter.client import MeterClient, Opened, Prepared
+from appliance.meter.client import MeterClient
 from appliance.meter.daemon import windows
+from appliance.meter.daemon.messages import Opened, Prepared
 from tests.meter_bench import Daemon, meter_daemon, run_of_its_own
 from tests.sysfs_tree import PowercapTree
 
