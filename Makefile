@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= runs/bench
 
-.PHONY: bench test check lint lock benchmark fuzz engine images clean
+.PHONY: bench test check lint lock benchmark fuzz engine images services services-stop clean
 
 bench: $(VENV)/.ready engine images
 	BIN=$(BIN) OUT=$(OUT) scripts/bench
@@ -25,11 +25,25 @@ benchmark: $(VENV)/.ready engine images
 	$(BIN)/python -m tests.benchmarks.attest_figures
 	$(BIN)/python -m tests.benchmarks.meter_cost
 
-fuzz: $(VENV)/.ready
+# Every bit of a bundle, then FUZZ_SECONDS (60) of each reader: FUZZ='bundle policy' for some of them.
+fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m pytest -m fuzz tests
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# atheris guides the search by coverage where it installs; elsewhere hypothesis draws inputs.
+$(VENV)/.fuzz: $(VENV)/.ready requirements-fuzz.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-fuzz.lock || echo 'no atheris here: hypothesis instead'
+	touch $@
 
 engine:
 	@scripts/engine
+
+# The real Sigstore services, built once and left running on loopback; needs Go.
+services: $(VENV)/.ready
+	BIN=$(BIN) scripts/services start
+
+services-stop:
+	BIN=$(BIN) scripts/services stop
 
 images: $(VENV)/.ready engine
 	$(BIN)/appliance images load base c node
@@ -46,6 +60,7 @@ $(VENV)/.ready: requirements-dev.lock pyproject.toml
 lock:
 	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --no-header -o requirements.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --no-header --all-extras -o requirements-dev.lock pyproject.toml requirements-dev.in
+	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header -o requirements-fuzz.lock requirements-fuzz.in
 
 clean:
 	rm -rf $(VENV) runs build dist

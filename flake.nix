@@ -99,6 +99,7 @@
             "cryptography"
             "docker"
             "jsonschema"
+            "jsonschema-rs"
             "pydantic"
             "pyjwt"
             "rfc8785"

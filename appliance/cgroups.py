@@ -239,10 +239,12 @@ def tasks_below(folder: Path | str) -> frozenset[int]:
     while waiting:
         at = waiting.pop()
         try:
-            # Asked at every window's edge: plain system calls take a quarter of what pathlib's do.
-            with os.scandir(at) as entries:
-                waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-            waiting = [path for path in waiting if not _is_monitor(path)]
+            # Asked at every window's edge: plain system calls take a quarter of what pathlib's do, and a folder with
+            # two links (its own name and its `.`) has no folder in it.
+            if os.stat(at).st_nlink != _LINKS_OF_A_LEAF:  # noqa: PTH116
+                with os.scandir(at) as entries:
+                    waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+                waiting = [path for path in waiting if not _is_monitor(path)]
             pids.update(int(line) for line in _read(f"{at}/cgroup.procs").split())
         except OSError as error:
             # EOPNOTSUPP is a threaded cgroup: its tasks are listed by its domain. And whoever was given a cgroup of his
@@ -250,6 +252,9 @@ def tasks_below(folder: Path | str) -> frozenset[int]:
             if error.errno not in _GONE | {errno.EOPNOTSUPP, errno.ENAMETOOLONG}:
                 raise
     return frozenset(pids)
+
+
+_LINKS_OF_A_LEAF: Final = 2
 
 
 def _is_monitor(path: str) -> bool:

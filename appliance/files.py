@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from appliance.errors import HostRefused
 
@@ -32,13 +32,20 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
 
     Only a file is ever replaced: raises OSError (EINVAL) where a device, a pipe or a folder lies there.
     """
+    with writing_atomically(path, mode) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def writing_atomically(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """As `write_atomically`, for content that is never held whole: it takes its place when the block ends."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
+            yield stream
             stream.flush()
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())

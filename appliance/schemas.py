@@ -59,11 +59,23 @@ ROOTS: Final[dict[str, Root]] = {
         stored=False,
         canonical=False,
     ),
+    "policy-v1": Root(
+        "appliance.audit.policy_shapes:PolicyToml", "a receiver's policy.toml", stored=False, canonical=False
+    ),
+    "challenge-v1": Root("appliance.submissions.challenge:Challenge", "a receiver's challenge, for `run --challenge`"),
     "benchmark-result-v1": Root(
         "attest.predicate:Predicate",
         "the predicate of a record's signed statement",
         stored=False,  # `tpm` alone is left out where there is none
     ),
+    "verification-summary-v1": Root(
+        "attest.vsa:Vsa", "the predicate of a signed verdict: SLSA's, narrower, with our details", stored=False
+    ),
+    "provenance-v1": Root(
+        "attest.provenance:Provenance", "the predicate of a record's SLSA provenance, narrower", stored=False
+    ),
+    "index-checkpoint-v1": Root("attest.index:Checkpoint", "the predicate over a signed index"),
+    "published-v1": Root("appliance.submissions.published:PUBLISHED", "one line of a published folder's index.jsonl"),
 }
 
 
@@ -135,14 +147,28 @@ def schema_digest(name: str) -> str:
 
 
 def first_problem(name: str, value: Any) -> tuple[str, str] | None:
-    """JSON path and words of what a parsed value breaks of the schema; None where it holds."""
+    """JSON path and words of what a parsed value breaks of the schema; None where it holds.
+
+    Whether it holds, the compiled validator says, which reads patterns as the schema's own standard does; the other one
+    finds the words, and is asked only where it does not.
+    """
+    try:
+        if _compiled(name).is_valid(value):
+            return None
+        is_json = True
+    except ValueError:  # what no JSON holds, as a date of TOML
+        is_json = False
     from jsonschema.exceptions import best_match
 
     error = best_match(_validator(name).iter_errors(value))
-    if error is None:
+    if error is not None:
+        return error.json_path, _short(error.message)
+    if not is_json:
         return None
-    words = error.message
-    return error.json_path, words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."
+    # Python's `$` also matches before a last line feed, for one.
+    strict = next(iter(_compiled(name).iter_errors(value)))
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in strict.instance_path)
+    return f"${path}", _short(strict.message)
 
 
 def require(name: str, value: Any, where: str) -> None:
@@ -170,7 +196,18 @@ A shape that is in a release changes only with its number: what `record-v1` admi
 |---|---|---|
 """
 _LONGEST: Final = 300
-"""jsonschema quotes the whole offending value."""
+"""Validators quote the whole offending value."""
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."
+
+
+@cache
+def _compiled(name: str) -> Any:
+    from jsonschema_rs import Draft202012Validator
+
+    return Draft202012Validator(json.loads(committed(name)))
 
 
 @cache

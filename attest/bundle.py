@@ -23,6 +23,8 @@ MAX_BUNDLE_BYTES: Final = 2 * MAX_STATEMENT_BYTES
 MAX_PROOF_HASHES: Final = 64
 MAX_TIMESTAMPS: Final = 32
 MAX_CHECKPOINT_LINES: Final = 64
+LAST_SECOND: Final = 253_402_300_799
+"""The last that a calendar of four digits a year has, counted from 1970."""
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 _SIGNATURE_LINE: Final = re.compile(r"\u2014 ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
 
@@ -94,13 +96,23 @@ def parse(content: bytes) -> ParsedBundle:
     )
 
 
+def parse_checkpoint(note: str, where: str) -> Checkpoint:
+    """A C2SP signed note that stands by itself; its signatures are read, not checked. Raises Refused (bundle)."""
+    return _checkpoint(note, where)
+
+
 def _check_sources_of_time(entry: LogEntry, timestamps: tuple[bytes, ...], path: str) -> None:
+    if (entry.integrated_time or 0) > LAST_SECOND:
+        raise Refused("time", "a time beyond the year 9999", where=f"{path}.tlogEntries[0].integratedTime")
     if entry.version == "0.0.2" and (entry.has_promise or entry.integrated_time is not None):
         if not timestamps:
             raise _refused("no signed timestamp", path)
         raise Refused("time", "an entry of a log without promises carries one", where=f"{path}.tlogEntries[0]")
     if not timestamps and not (entry.has_promise and entry.integrated_time):
         raise _refused("no signed timestamp", path)
+    if entry.version == "0.0.1" and not (entry.has_promise and entry.integrated_time):
+        # The promise is what signs the entry's index and time: the library takes an entry without one unread.
+        raise _refused("an entry of Rekor v1 without its promise and the promise's time", f"{path}.tlogEntries[0]")
 
 
 def _timestamps(value: Json, path: str) -> tuple[bytes, ...]:
@@ -142,7 +154,8 @@ def _entry(value: Json, path: str) -> LogEntry:
         kind=_text(kind["kind"], f"{path}.kindVersion.kind"),
         version=_text(kind["version"], f"{path}.kindVersion.version"),
         body=_base64(entry["canonicalizedBody"], f"{path}.canonicalizedBody"),
-        integrated_time=None if time is None else _decimal(time, f"{path}.integratedTime"),
+        # Rekor v2 writes its absent time as protobuf's JSON may: 0.
+        integrated_time=None if time in (None, "0") else _decimal(time, f"{path}.integratedTime"),
         has_promise=promise is not None,
         proof_index=index,
         tree_size=size,

@@ -2,12 +2,17 @@
 
 Stored bytes must equal the canonical form of what they parse to; two parsers can then not see two records under one
 signature (duplicate keys, `1.0` and `1`, escapes, white space).
+
+Two ways lead to each answer. The slow one walks every value in Python and says what is wrong and where; rfc8785 writes
+its form. The quick one is the interpreter's own JSON in C, and may only say yes: what it is not sure of goes the slow
+way. A property test holds both to the same answers.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, Final
 
 import rfc8785
@@ -15,6 +20,10 @@ import rfc8785
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 MAX_BYTES: Final = 256 * 1024 * 1024
 MAX_DEPTH: Final = 64
+
+_STRING: Final = re.compile(rb'"[^"]*(?:"|\Z)')
+_ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 
 Json = Any  # what json.loads gives: None, bool, int, float, str, list, dict
 
@@ -33,6 +42,18 @@ class NotCanonical(ValueError):
 
 def dumps(value: Json) -> bytes:
     """The RFC 8785 form. Raises NotCanonical for NaN, infinities, integers beyond 2^53 - 1, lone surrogates."""
+    form = _quick_form(value)
+    return _slow_form(value) if form is None else form
+
+
+def dumps_part(value: Json) -> bytes:
+    """The RFC 8785 form of what `loads_canonical` gave, or of a part of it: nothing of it is looked at again."""
+    text = _WRITER.encode(value)
+    # Small floats alone are written in another way: 1e-7 by RFC 8785, 1e-07 by Python.
+    return dumps(value) if "e-0" in text else text.encode()
+
+
+def _slow_form(value: Json) -> bytes:
     _check_depth_and_numbers(value)
     try:
         return rfc8785.dumps(value)
@@ -67,8 +88,12 @@ def loads(content: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
 
 def loads_canonical(content: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
     """`loads`, and the bytes must be their own canonical form."""
+    if len(content) <= max_bytes:
+        quick = _quick_value(content)
+        if quick is not None:
+            return quick
     value = loads(content, max_bytes=max_bytes)
-    form = dumps(value)
+    form = _slow_form(value)
     if form != content:
         at = next(
             (i for i, (a, b) in enumerate(zip(form, content, strict=False)) if a != b), min(len(form), len(content))
@@ -108,24 +133,17 @@ def _refuse_deep_nesting(content: bytes) -> None:
     """Bounds depth before the recursive parser sees it; brackets inside strings do not count."""
     if content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
         return
-    depth = 0
-    in_string = escaped = False
-    for byte in content:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                in_string = False
-        elif byte == 0x22:
-            in_string = True
-        elif byte in (0x5B, 0x7B):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise NotCanonical(f"nested deeper than {MAX_DEPTH}")
-        elif byte in (0x5D, 0x7D):
-            depth -= 1
+    bare = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = _STRING.sub(b"", bare.translate(_ONE_KIND, _NO_BRACKETS))
+    for _ in range(MAX_DEPTH):
+        # The innermost pairs, all of them at once.
+        inside = brackets.replace(b"[]", b"")
+        if len(inside) == len(brackets):
+            break
+        brackets = inside
+    # What closes nothing is no JSON, and no deeper for the parser than twice the bound.
+    if b"[]" in brackets or len(brackets) > MAX_DEPTH:
+        raise NotCanonical(f"nested deeper than {MAX_DEPTH}")
 
 
 def _check_depth_and_numbers(value: Json) -> None:
@@ -151,3 +169,82 @@ def _check_depth_and_numbers(value: Json) -> None:
                 current.encode()
             except UnicodeEncodeError as error:
                 raise NotCanonical("text holds a lone surrogate", path) from error
+
+
+# --------------------------------------------------------------------------------------------------- the quick way
+
+
+class _Unsure(ValueError):
+    pass
+
+
+def _quick_value(content: bytes) -> Json | None:
+    """What canonical bytes parse to; None where they might be none. Scalars alone go the slow way."""
+    if content[:1] not in {b"{", b"["}:
+        return None
+    try:
+        text = content.decode()
+        value = _quick_read(content, text, _READER)
+        return value if _WRITER.encode(value) == text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _quick_form(value: Json) -> bytes | None:
+    """The canonical bytes of a value that they parse to; None where that might not be so."""
+    if not isinstance(value, dict | list):
+        return None
+    try:
+        text = _WRITER.encode(value)
+        read = _quick_read(text.encode(), text, _MENDER)
+        if read != value:
+            return None
+        return (_WRITER.encode(read) if ".0" in text else text).encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _quick_read(content: bytes, text: str, reader: json.JSONDecoder) -> Json:
+    """Raises ValueError for whatever may have another form, or none. A key that stands twice is left to the caller."""
+    _refuse_deep_nesting(content)
+    value = reader.decode(text)
+    if not text.isascii():
+        _refuse_other_keys(value)
+    return value
+
+
+def _refuse_other_keys(value: Json) -> None:
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, dict):
+            if not "".join(current).isascii():
+                raise _Unsure
+            current = current.values()
+        pending.extend(child for child in current if isinstance(child, dict | list))
+
+
+def _same_in_both(text: str) -> float:
+    """Python writes a float as RFC 8785 does, but for whole ones and for exponents."""
+    if text.endswith(".0") or "e" in text or "E" in text:
+        raise _Unsure
+    return float(text)
+
+
+def _whole_as_int(text: str) -> float:
+    return _short_int(text[:-2]) if text.endswith(".0") else _same_in_both(text)
+
+
+def _short_int(text: str) -> int:
+    if len(text) > 15:
+        raise _Unsure
+    return int(text)
+
+
+_READER: Final = json.JSONDecoder(parse_float=_same_in_both, parse_int=_short_int, parse_constant=_refuse_constant)
+_MENDER: Final = json.JSONDecoder(parse_float=_whole_as_int, parse_int=_short_int, parse_constant=_refuse_constant)
+"""Of text that `_WRITER` made: 4.0 is read as 4, which is its form."""
+_WRITER: Final = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
+"""Of ASCII keys the order of code points is that of UTF-16; strings are escaped as RFC 8785 says."""

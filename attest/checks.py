@@ -28,6 +28,12 @@ class Verified:
     signed_at: datetime
     """The time that the root's timestamp authority states; self-asserted where the assurance is `local`."""
     assurance: str
+    root_sha256: str = ""
+    """Of the pinned root; "" of a record that nobody signed."""
+    certificate_serial: str = ""
+    """Of the signer's certificate, in lower-case hex; "" of a record that nobody signed."""
+    payload: bytes = b""
+    """The statement as signed; empty of a record that nobody signed."""
 
 
 class NotRun(Exception):

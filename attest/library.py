@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -20,6 +20,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.utils import CryptographyDeprecationWarning
+from sigstore._internal.timestamp import TimestampSource
 from sigstore._internal.trust import KeyringPurpose
 from sigstore.errors import Error as SigstoreError
 from sigstore.models import Bundle, TrustedRoot
@@ -32,6 +33,8 @@ from attest import canonical, timestamp_form
 from attest.bundle import LogEntry, ParsedBundle
 from attest.errors import Refused
 from attest.roots import MAX_ROOT_BYTES, PinnedRoot
+
+_ISSUER_V2: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
 
 # What sigstore-python and the parsers under it raise for input that does not hold; anything else is a bug of theirs.
 _FOREIGN: Final = (
@@ -82,23 +85,42 @@ class _ExactSigner:
     def __init__(self, identity: str, issuer: str):
         self._exact = policy.Identity(identity=identity, issuer=issuer)
         self._identity = identity
+        self._issuer = issuer
         self.asked = False
 
     def verify(self, cert: x509.Certificate) -> None:
         self.asked = True
         try:
             self._exact.verify(cert)
+            self._check_newer_issuer(cert)
             names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except _FOREIGN as error:
             raise Refused("identity", _line(error)) from error
         if len(list(names)) != 1:
             raise Refused("identity", f"the certificate has other names beside {self._identity}")
 
+    def _check_newer_issuer(self, cert: x509.Certificate) -> None:
+        """The library reads the older of two fields that name the issuer; other verifiers read the newer one."""
+        with suppress(x509.ExtensionNotFound):
+            cert.extensions.get_extension_for_oid(_ISSUER_V2)
+            policy.OIDCIssuerV2(self._issuer).verify(cert)
+
 
 def load_bundle(parsed: ParsedBundle) -> Bundle:
     """The library's own reading of the same bytes. Raises Refused (bundle)."""
     with _translated("bundle"):
         return Bundle.from_json(parsed.content)
+
+
+def claimed_names(parsed: ParsedBundle) -> tuple[str, ...]:
+    """What its certificate says that it is for. Not verified: it may choose among pins, and vouches for nothing.
+
+    Raises Refused (bundle).
+    """
+    with _translated("bundle", "bundle certificate"):
+        extensions = x509.load_der_x509_certificate(parsed.certificate).extensions
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return tuple(name.value for name in names if isinstance(name.value, str))
 
 
 def verify_dsse(root: PinnedRoot, bundle: Bundle, identity: str, issuer: str) -> Signed:
@@ -130,7 +152,13 @@ def _verified(verifier: Verifier, root: PinnedRoot, bundle: Bundle, signer: _Exa
     except _FOREIGN as error:
         reason = _reason_after_identity(root, bundle) if signer.asked else _reason_before_identity(verifier, bundle)
         raise Refused(reason, _line(error)) from error
-    times = [found.time for found in verifier._establish_time(bundle)]
+    established = verifier._establish_time(bundle)
+    given = bundle.verification_material.timestamp_verification_data
+    stamped = [found for found in established if found.source is TimestampSource.TIMESTAMP_AUTHORITY]
+    if given and len(stamped) != len(given.rfc3161_timestamps):
+        # The library passes over one that does not hold as long as another clock, or a log's promise, does.
+        raise Refused("time", "a timestamp that no pinned authority made of this signature")
+    times = [found.time for found in established]
     return Signed(payload_type, payload, max(times), bundle.signing_certificate)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Field, StringConstraints
 
 from attest import canonical
-from attest.errors import Refused
+from attest.closed import Closed, read_closed
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Hex = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
@@ -21,49 +20,35 @@ Moment = Annotated[
 """Of RFC 3339. (In these patterns `\\d` is any alphabet's digit.)"""
 
 
-class _Closed(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        strict=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-        use_attribute_docstrings=True,
-    )
-
-
-class Sha256Digest(_Closed):
+class Sha256Digest(Closed):
     sha256: Sha256
 
 
-class SchemaReference(_Closed):
+class SchemaReference(Closed):
     uri: Text
     digest: Sha256Digest
 
 
-class SuiteReference(_Closed):
+class SuiteReference(Closed):
     uri: Text
     digest: Sha256Digest
     version: Text
 
 
-class Dependency(_Closed):
+class Dependency(Closed):
     """An image, a source, a model's manifest or a data set that the result rests on."""
 
     name: Text
     digest: DigestSet
 
 
-class Run(_Closed):
+class Run(Closed):
     invocation_id: Text
     started_on: Moment
     finished_on: Moment
 
 
-class RunnerClaim(_Closed):
+class RunnerClaim(Closed):
     """The program that ran the trials."""
 
     version: Text
@@ -75,20 +60,20 @@ class Runner(RunnerClaim):
     """Equal to the certificate's name."""
 
 
-class LogReference(_Closed):
+class LogReference(Closed):
     """The signer's last checkpoint before this one."""
 
     size: int = Field(ge=0)
     root: Sha256
 
 
-class Tpm(_Closed):
+class Tpm(Closed):
     quote: Text
     sig: Text
     ak_pub: Text
 
 
-class Claims(_Closed):
+class Claims(Closed):
     """What the caller of `sign_record` says; the signer adds its own name, log and assurance."""
 
     schema_: SchemaReference = Field(alias="schema")
@@ -101,7 +86,7 @@ class Claims(_Closed):
     """Digest of the record that this one replaces."""
 
 
-class Predicate(_Closed):
+class Predicate(Closed):
     schema_: SchemaReference = Field(alias="schema")
     suite: SuiteReference
     runner: Runner
@@ -126,15 +111,7 @@ class Predicate(_Closed):
     @classmethod
     def parse(cls, value: canonical.Json) -> Self:
         """Raises Refused (statement) with the JSON path of the first problem."""
-        try:
-            # Strict mode takes tuples from JSON only.
-            return cls.model_validate_json(canonical.dumps(value))
-        except canonical.NotCanonical as error:
-            raise Refused("statement", error.message, where=f"payload $.predicate{error.path[1:]}") from error
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
-            raise Refused("statement", problem["msg"], where=f"payload $.predicate{path}") from error
+        return read_closed(cls, value, "payload $.predicate")
 
     def json_value(self) -> dict[str, Any]:
         value: dict[str, Any] = self.model_dump(mode="json", by_alias=True)

@@ -14,11 +14,18 @@ from attest.errors import Refused
 NAMESPACE: Final = "https://bench-appliance.invalid/"
 """The root of the predicate type; a test holds it equal to the one of the schemas."""
 PREDICATE_TYPE: Final = f"{NAMESPACE}benchmark-result/v1"
-VERDICT_TYPE: Final = f"{NAMESPACE}reproduction-verdict/v1"
-"""Of a statement about verdict.json; its predicate repeats which records were compared and what came of it."""
+VSA_TYPE: Final = "https://slsa.dev/verification_summary/v1"
+"""SLSA's verification summary: a verifier's word about a record (attest/vsa.py)."""
+PROVENANCE_TYPE: Final = "https://slsa.dev/provenance/v1"
+"""SLSA's provenance: the twin of a record's statement, for tools that know no other (attest/provenance.py)."""
+CHALLENGE_TYPE: Final = f"{NAMESPACE}challenge/v1"
+INDEX_CHECKPOINT_TYPE: Final = f"{NAMESPACE}index-checkpoint/v1"
+SUBMISSION_ACT_TYPE: Final = f"{NAMESPACE}submission-act/v1"
+LOG_CHECKPOINT_TYPE: Final = f"{NAMESPACE}log-checkpoint/v1"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_STATEMENT_BYTES: Final = 4 * 1024 * 1024
+_MEND: Final = "sign the statement's own bytes (cosign attest-blob --statement), not a bare predicate"
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -35,10 +42,15 @@ def build(
     subject_name: str, subject_bytes: bytes, predicate: dict[str, Any], predicate_type: str = PREDICATE_TYPE
 ) -> bytes:
     """Canonical bytes of a statement about one subject. `verify` takes only those of PREDICATE_TYPE."""
+    return build_about(subject_name, hashlib.sha256(subject_bytes).hexdigest(), predicate, predicate_type)
+
+
+def build_about(subject_name: str, subject_sha256: str, predicate: dict[str, Any], predicate_type: str) -> bytes:
+    """The same, of a subject whose bytes are not at hand."""
     return canonical.dumps(
         {
             "_type": STATEMENT_TYPE,
-            "subject": [{"name": subject_name, "digest": {"sha256": hashlib.sha256(subject_bytes).hexdigest()}}],
+            "subject": [{"name": subject_name, "digest": {"sha256": subject_sha256}}],
             "predicateType": predicate_type,
             "predicate": predicate,
         }
@@ -50,22 +62,32 @@ def parse(payload: bytes) -> Statement:
     try:
         value = canonical.loads_canonical(payload, max_bytes=MAX_STATEMENT_BYTES)
     except canonical.NotCanonical as error:
-        raise Refused("statement", error.message, where=f"payload {error.path}") from error
+        raise Refused("statement", error.message, where=f"payload {error.path}", mend=_MEND) from error
     if not isinstance(value, dict) or set(value) != {"_type", "subject", "predicateType", "predicate"}:
         raise Refused("statement", "an in-toto statement is _type, subject, predicateType, predicate", where="payload")
     if value["_type"] != STATEMENT_TYPE:
-        mend = "sign the statement itself (cosign attest-blob --statement), not a bare predicate"
-        raise Refused("statement", f"_type is {value['_type']!r:.80}, not {STATEMENT_TYPE}", where="payload", mend=mend)
+        raise Refused(
+            "statement", f"_type is {value['_type']!r:.80}, not {STATEMENT_TYPE}", where="payload", mend=_MEND
+        )
     return Statement(value["predicateType"], value["subject"], value["predicate"])
 
 
-def check_predicate_type(statement: Statement) -> None:
-    if statement.predicate_type != PREDICATE_TYPE:
-        raise Refused("predicate_type", f"is {statement.predicate_type!r:.120}, not {PREDICATE_TYPE}", where="payload")
+def check_predicate_type(statement: Statement, wanted: str = PREDICATE_TYPE) -> None:
+    if statement.predicate_type != wanted:
+        raise Refused("predicate_type", f"is {statement.predicate_type!r:.120}, not {wanted}", where="payload")
 
 
-def check_subject(statement: Statement, record_bytes: bytes) -> None:
+def check_subject(statement: Statement, record_bytes: bytes, what: str = "record") -> None:
     """Exactly one subject, named by sha256 alone, in lower case, and equal to the digest of the record's bytes."""
+    stated, found = subject_sha256(statement), hashlib.sha256(record_bytes).hexdigest()
+    if stated != found:
+        raise Refused(
+            "subject", f"not the bytes that were signed: the statement is about {stated}, this {what} is {found}"
+        )
+
+
+def subject_sha256(statement: Statement) -> str:
+    """Of the only subject. Raises Refused (subject) where there is another number of them, or another name for it."""
     subjects = statement.subject
     if not isinstance(subjects, list) or len(subjects) != 1:
         count = len(subjects) if isinstance(subjects, list) else "no list of"
@@ -78,9 +100,4 @@ def check_subject(statement: Statement, record_bytes: bytes) -> None:
         raise Refused("subject", "the subject is named by sha256, and by it alone", where="payload $.subject[0].digest")
     if not isinstance(digest["sha256"], str) or not _SHA256.fullmatch(digest["sha256"]):
         raise Refused("subject", "sha256 is 64 lower-case hex digits", where="payload $.subject[0].digest.sha256")
-    found = hashlib.sha256(record_bytes).hexdigest()
-    if digest["sha256"] != found:
-        raise Refused(
-            "subject",
-            f"not the bytes that were signed: the statement is about {digest['sha256']}, this record is {found}",
-        )
+    return digest["sha256"]

@@ -7,13 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attest import bundle as bundles
 from attest import canonical, statement
 from attest.checks import Check, Noted, NotRun, Outcome, Verified
 from attest.errors import Refused
 from attest.roots import Assurance, PinnedRoot
+from attest.statement import Statement
+
+if TYPE_CHECKING:
+    from attest.library import Signed
 
 OWN_CHECKS: Final = (
     "arguments: a record, a bundle, a name, an issuer",
@@ -59,6 +63,23 @@ class Report:
     """None until the record was parsed."""
 
 
+@dataclass(frozen=True, slots=True)
+class SignedStatement:
+    """A statement whose signature holds; its form is checked, what its fields say is not."""
+
+    statement: Statement
+    payload: bytes
+    """As signed: canonical bytes."""
+    identity: str
+    issuer: str
+    signed_at: datetime
+    assurance: Assurance
+    root_sha256: str
+    bundle_sha256: str
+    certificate_serial: str
+    """Of the signer's certificate, in lower-case hex."""
+
+
 def verify(  # noqa: PLR0917  bytes, bytes, and whom to hold them to: one signature, everywhere
     record_bytes: bytes,
     bundle_bytes: bytes,
@@ -72,9 +93,9 @@ def verify(  # noqa: PLR0917  bytes, bytes, and whom to hold them to: one signat
     1.  Arguments: there is a record, a bundle, an exact name and an exact issuer (usage).
     2.  The trusted root is the pinned one, and is one (trust_root).
     3.  The bundle is strict JSON of version 0.3 with one meaning (bundle).
-    4.  A timestamp authority of the root signed a time over the signature (time).
+    4.  A timestamp authority of the root signed a time over the signature; so was every timestamp there is (time).
     5.  The certificate comes from a CA of the root, was valid then, and stands in a CT log of the root (certificate).
-    6.  The certificate names exactly this identity and issuer (identity).
+    6.  The certificate names exactly this identity and issuer, in its older field and its newer (identity).
     7.  A log of the root proves the entry, under a checkpoint it signed (log_proof).
     8.  The certificate's key signed the envelope (signature).
     9.  The log's entry is about this envelope and certificate (log_entry).
@@ -109,36 +130,41 @@ def verify(  # noqa: PLR0917  bytes, bytes, and whom to hold them to: one signat
     return report
 
 
+def verify_statement(
+    bundle_bytes: bytes, trust: PinnedRoot, identity: str, issuer: str, predicate_type: str
+) -> SignedStatement:
+    """A statement of ours about something else than a record: the same checks 1 to 15, `predicate_type` in the last.
+
+    Whose subject it is, and what its predicate holds, is its reader's to check. Raises Refused, without a report.
+    """
+    ledger = _Ledger(b"", bundle_bytes, (trust, identity, issuer), ())
+    with ledger.check(1):
+        _check_arguments(bundle_bytes, "bundle", identity, issuer)
+    signed, stated = _statement_checks(ledger, bundle_bytes, predicate_type)
+    return SignedStatement(
+        statement=stated,
+        payload=signed.payload,
+        identity=identity,
+        issuer=issuer,
+        signed_at=signed.signed_at,
+        assurance=trust.assurance,
+        root_sha256=trust.sha256,
+        bundle_sha256=hashlib.sha256(bundle_bytes).hexdigest(),
+        certificate_serial=f"{signed.certificate.serial_number:x}",
+    )
+
+
 def _own_checks(ledger: _Ledger, record_bytes: bytes, bundle_bytes: bytes) -> Verified:
     trust, identity, issuer = ledger.trust, ledger.identity, ledger.issuer
     with ledger.check(1):
-        _check_arguments(record_bytes, bundle_bytes, identity, issuer)
+        _check_arguments(record_bytes, "record", identity, issuer)
+        _check_arguments(bundle_bytes, "bundle", identity, issuer)
+        if len(record_bytes) > canonical.MAX_BYTES:
+            raise Refused("record", f"{len(record_bytes)} bytes, over the bound of {canonical.MAX_BYTES}")
+    signed, stated = _statement_checks(ledger, bundle_bytes, statement.PREDICATE_TYPE)
     # Late, because it takes a third of a second: nothing of it is needed to say what is above.
-    from attest import library
     from attest.predicate import Predicate
 
-    with ledger.check(2):
-        library.load_root(trust)
-    with ledger.check(3):
-        parsed = bundles.parse(bundle_bytes)
-        bundle = library.load_bundle(parsed)
-        ledger.log_index = parsed.entry.proof_index
-    with ledger.checks_of_library():
-        signed = library.verify_dsse(trust, bundle, identity, issuer)
-        ledger.signed_at = signed.signed_at
-    with ledger.check(10):
-        library.check_key_windows(trust, parsed, signed)
-    with ledger.check(11):
-        library.check_log_reference(trust, parsed.entry)
-    with ledger.check(12):
-        library.check_timestamp_form(trust, parsed)
-    with ledger.check(13):
-        if signed.payload_type != statement.PAYLOAD_TYPE:
-            raise Refused("payload_type", f"is {signed.payload_type!r:.80}, not {statement.PAYLOAD_TYPE}")
-    with ledger.check(14):
-        stated = statement.parse(signed.payload)
-    with ledger.check(15):
-        statement.check_predicate_type(stated)
     with ledger.check(16):
         statement.check_subject(stated, record_bytes)
     with ledger.check(17):
@@ -158,17 +184,48 @@ def _own_checks(ledger: _Ledger, record_bytes: bytes, bundle_bytes: bytes) -> Ve
         issuer=issuer,
         signed_at=signed.signed_at,
         assurance=trust.assurance,
+        root_sha256=trust.sha256,
+        certificate_serial=f"{signed.certificate.serial_number:x}",
+        payload=signed.payload,
     )
 
 
-def _check_arguments(record_bytes: bytes, bundle_bytes: bytes, identity: str, issuer: str) -> None:
+def _statement_checks(ledger: _Ledger, bundle_bytes: bytes, predicate_type: str) -> tuple[Signed, Statement]:
+    """2 to 15: what a signature says, whatever it is about."""
+    trust = ledger.trust
+    from attest import library
+
+    with ledger.check(2):
+        library.load_root(trust)
+    with ledger.check(3):
+        parsed = bundles.parse(bundle_bytes)
+        bundle = library.load_bundle(parsed)
+        ledger.log_index = parsed.entry.proof_index
+    with ledger.checks_of_library():
+        signed = library.verify_dsse(trust, bundle, ledger.identity, ledger.issuer)
+        ledger.signed_at = signed.signed_at
+    with ledger.check(10):
+        library.check_key_windows(trust, parsed, signed)
+    with ledger.check(11):
+        library.check_log_reference(trust, parsed.entry)
+    with ledger.check(12):
+        library.check_timestamp_form(trust, parsed)
+    with ledger.check(13):
+        if signed.payload_type != statement.PAYLOAD_TYPE:
+            raise Refused("payload_type", f"is {signed.payload_type!r:.80}, not {statement.PAYLOAD_TYPE}")
+    with ledger.check(14):
+        stated = statement.parse(signed.payload)
+    with ledger.check(15):
+        statement.check_predicate_type(stated, predicate_type)
+    return signed, stated
+
+
+def _check_arguments(content: bytes, what: str, identity: str, issuer: str) -> None:
     if not identity or not issuer:
         missing = "identity" if not identity else "issuer"
         raise Refused("usage", f"no {missing} to hold the signature to", mend=f"--{missing}")
-    if not record_bytes or not bundle_bytes:
-        raise Refused("usage", f"nothing to verify: the {'bundle' if record_bytes else 'record'} is empty")
-    if len(record_bytes) > canonical.MAX_BYTES:
-        raise Refused("record", f"{len(record_bytes)} bytes, over the bound of {canonical.MAX_BYTES}")
+    if not content:
+        raise Refused("usage", f"nothing to verify: the {what} is empty")
 
 
 def _outcome(number: int, check: Check, verified: Verified) -> Outcome:

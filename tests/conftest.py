@@ -11,6 +11,9 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.judges_packages import why_no_node
+from tests.services_build import why_not
+
 # Machines are shared and noisy: how long an example takes says nothing about the code.
 settings.register_profile(
     "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
@@ -20,7 +23,7 @@ settings.load_profile("shared")
 # A suite that a shell starts in its background ignores Ctrl-C, and so would every program that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_NEEDS = ("docker", "podman", "nix", "root")
+_NEEDS = ("docker", "podman", "nix", "services", "node", "tpm", "root")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @cache
-def _why_missing(need: str) -> str | None:
+def _why_missing(need: str) -> str | None:  # noqa: PLR0911  one a need
     match need:
         case "docker":
             if shutil.which("docker") is None:
@@ -45,6 +48,14 @@ def _why_missing(need: str) -> str | None:
             return None if shutil.which("podman") and os.getuid() == 0 else "no podman, or not root"
         case "nix":
             return None if shutil.which("nix") or shutil.which("nix-build") else "no nix"
+        case "services":
+            return why_not()
+        case "node":
+            return why_no_node()
+        case "tpm":
+            programs = ("swtpm", "swtpm_setup", "tpm2_checkquote", "tpm2_createprimary")
+            lacking = [one for one in programs if shutil.which(one) is None]
+            return f"no {', no '.join(lacking)} (Debian's swtpm, swtpm-tools, tpm2-tools)" if lacking else None
         case _:
             return None if os.getuid() == 0 else "not root"
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
@@ -16,65 +18,108 @@ from appliance.records import journal
 from appliance.records.blob import BlobRef
 from appliance.records.record import Record
 from appliance.records.trial import Stream, TrialResult
+from appliance.trials.outcomes import worth_another_try
+from attest import canonical
+from attest.canonical import Json
 from attest.checks import NotRun
 from attest.errors import Refused
-
-Part = TypeVar("Part", bound=BaseModel)
 
 
 def hold(record: Record, folder: Path | None, allow_missing: bool) -> None:
     """Every blob that is there has its size and digest. Raises NotRun where one is not there at all."""
-    for path, stream in _found(record, "$", Stream):
-        if stream.blob is None or stream.truncated:
+    parts = list(_found(record, "$"))
+    for path, stream in parts:
+        if isinstance(stream, BlobRef) or stream.blob is None or stream.truncated:
             continue
         if (stream.blob.bytes, stream.blob.sha256) != (stream.bytes, stream.sha256):
-            raise Refused("blob", "the whole stream, and its blob is another", where=f"{path}.blob")
+            raise Refused(
+                "blob", "the whole stream, and its blob is another", where=f"{path}.blob", word="blob_mismatch"
+            )
     if folder is None:
         raise NotRun("no folder of blobs", acceptable=allow_missing)
     missing: list[str] = []
     checked: set[str] = set()
-    for path, ref in _found(record, "$", BlobRef):
-        if ref.sha256 in checked:
+    for path, ref in parts:
+        if isinstance(ref, Stream) or ref.sha256 in checked:
             continue
         checked.add(ref.sha256)
         problem = _problem(folder, ref)
         if problem == "missing":
             missing.append(path)
         elif problem:
-            raise Refused("blob", problem, where=path)
+            raise Refused("blob", problem, where=path, word="blob_mismatch")
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise NotRun(f"not there: {missing[0]}{more}", acceptable=allow_missing)
 
 
-def journal_agrees(record: Record, folder: Path | None, allow_missing: bool) -> None:
+def journal_agrees(
+    record: Record, folder: Path | None, allow_missing: bool, *, trials: Sequence[Json] | None = None
+) -> None:
     """The journal that the record was folded from holds these very trials, baselines, hosts and looks at rest.
 
     A trial's joules of a counter were not known for good when its line was written, for idle is measured once more
     after the last one: of these the journal has the readings, and another check makes the joules of them.
+
+    `trials`: the record's, as they were parsed from canonical bytes; a line that says one of them is not read again.
     """
     if folder is None or _problem(folder, record.journal) == "missing":
         raise NotRun("no journal among the blobs", acceptable=allow_missing)
     try:
         content = read_regular(folder / "sha256" / record.journal.sha256, journal.MAX_BYTES, follow=False)
-        told = journal.decode(content, "journal")
+        told = journal.decode(content, "journal") if trials is None else _decoded(content, record, trials)
     except OSError as error:
         raise Refused("blob", error.strerror or str(error), where="$.journal") from error
     except InputRefused as error:
         raise Refused("aggregate", str(error), where="$.journal") from error
     if record.plan_digest not in told.header.plan_digests:
         raise Refused("aggregate", "the journal is of other plans", where="$.journal")
+    for before in told.replaced(record.plan_digest):
+        if not worth_another_try(before.outcome, before.reason):
+            words = f"trial {before.key.task}, pass {before.key.pass_}, rollout {before.key.rollout}"
+            raise Refused("aggregate", f"{words} had ended {before.outcome}, and was run again", where="$.journal")
     by_key = {result.key: result for result in told.results(record.plan_digest)}
     for at, trial in enumerate(record.trials):
         line = by_key.pop(trial.key, None)
-        if line is None or _but_joules(line) != _but_joules(trial):
+        if line is None or (line is not trial and _but_joules(line) != _but_joules(trial)):
             raise Refused("aggregate", "the journal tells it otherwise", where=f"$.trials[{at}]")
     if by_key:
         raise Refused("aggregate", f"the journal has {len(by_key)} trials more", where="$.trials")
     _stamps_agree(record, told)
+    by_task = {(one.task, one.image): one for one in told.baselines()}
     for at, baseline in enumerate(record.baselines):
-        if baseline not in told.baselines():
+        if by_task.get((baseline.task, baseline.image)) != baseline:
             raise Refused("aggregate", "the journal tells it otherwise", where=f"$.baselines[{at}]")
+
+
+def _decoded(content: bytes, record: Record, trials: Sequence[Json]) -> journal.Journal:
+    """As `journal.decode`, but a line that has the very bytes of one of the record's trials is not parsed again.
+
+    Raises InputRefused.
+    """
+    head = b'{"kind":"trial","planDigest":"%s","result":' % record.plan_digest.encode()
+    # Of a metered one the line has other joules, and so other bytes.
+    known = {
+        canonical.dumps_part(value): trial
+        for value, trial in zip(trials, record.trials, strict=True)
+        if trial.energy is None or trial.energy.readings is None
+    }
+    kept = content.rfind(b"\n") + 1
+    lines: list[journal.Line] = []
+    for number, raw in enumerate(content[:kept].split(b"\n")[:-1], start=1):
+        result, _, end = raw.removeprefix(head).rpartition(b',"trial":')
+        trial = known.get(result) if _INDEX.fullmatch(end) and raw.startswith(head) else None
+        if trial is None:
+            lines.append(journal.decode_line(raw, f"journal:{number}"))
+        else:
+            lines.append(
+                journal.TrialLine.model_construct(plan_digest=record.plan_digest, trial=int(end[:-1]), result=trial)
+            )
+    header = journal.header_of(lines, "journal")
+    return journal.Journal(header=header, lines=tuple(lines[1:]), kept_bytes=kept, dropped_bytes=len(content) - kept)
+
+
+_INDEX: Final = re.compile(rb"(0|[1-9][0-9]{0,8})\}")
 
 
 def _stamps_agree(record: Record, told: journal.Journal) -> None:
@@ -109,16 +154,30 @@ def _problem(folder: Path, ref: BlobRef) -> str | None:
         return f"blob cannot be read: {error.strerror}"
 
 
-def _found(value: object, path: str, kind: type[Part]) -> Iterator[tuple[str, Part]]:
-    """Every part of this kind in a model, with its JSON path, in the order of the fields."""
-    if isinstance(value, kind):
+def _found(value: object, path: str) -> Iterator[tuple[str, BlobRef | Stream]]:
+    """Every blob and every stream in a model, with its JSON path, in the order of the fields."""
+    if isinstance(value, BlobRef | Stream):
         yield path, value
     if isinstance(value, BaseModel):
-        for name, field in type(value).model_fields.items():
-            yield from _found(getattr(value, name), f"{path}.{field.alias or name}", kind)
+        for name, step in _ways(type(value)):
+            yield from _found(getattr(value, name), path + step)
     elif isinstance(value, tuple):
         for at, item in enumerate(value):
-            yield from _found(item, f"{path}[{at}]", kind)
+            yield from _found(item, f"{path}[{at}]")
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _found(item, f"{path}.{key}", kind)
+            yield from _found(item, f"{path}.{key}")
+
+
+@cache
+def _ways(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """The fields under which a blob can stand, by their types, each with its step in a JSON path."""
+    return tuple(
+        (name, f".{field.alias or name}") for name, field in model.model_fields.items() if _leads(field.annotation)
+    )
+
+
+def _leads(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return issubclass(annotation, BlobRef) or bool(_ways(annotation))
+    return any(_leads(inner) for inner in get_args(annotation))

@@ -25,24 +25,31 @@ from pathlib import Path
 
 from appliance import schemas
 from appliance.audit import baselines, blobs, energy, outcomes, plans, readings
-from appliance.errors import InputRefused
+from appliance.audit.opened import Opened
 from appliance.records.record import Record
 from attest.checks import Check, Verified
 from attest.errors import Refused
 
 
-def record_checks(blob_folder: Path | None, allow_missing: bool, *, publishing: bool = False) -> Sequence[Check]:
+def record_checks(
+    blob_folder: Path | None, allow_missing: bool, *, publishing: bool = False, opened: Opened | None = None
+) -> Sequence[Check]:
     """`blob_folder` holds `sha256/<hex>`; None: there is none. `allow_missing`: a blob that is not there may stay
-    unchecked. `publishing`: what no published record may hold is refused, and not only said."""
-    opened = _Opened()
+    unchecked. `publishing`: what no published record may hold is refused, and not only said. `opened`: shared with
+    other checks of the same list."""
+    opened = opened or Opened()
 
     def check(name: str, look: Callable[[Record], None], reason: str = "aggregate") -> Check:
         return Check(name, lambda verified: look(opened.record(verified)), reason)
 
     return (
-        Check("the record fits its schema", opened.fits, "record"),
+        Check("the record fits its schema", lambda verified: _fits(verified, opened), "record"),
         check("it is no dry run", plans.no_dry_run, "record"),
-        check("its plan has the digest it states", plans.digest_holds),
+        Check(
+            "its plan has the digest it states",
+            lambda verified: plans.digest_holds(opened.record(verified), verified.record["plan"]),
+            "aggregate",
+        ),
         check("its trials are those of the plan", plans.trials_are_planned),
         check("its stamps say what the plan says", plans.stamps_agree),
         check("limits and network in force are those asked for", plans.in_force_as_asked),
@@ -56,32 +63,20 @@ def record_checks(blob_folder: Path | None, allow_missing: bool, *, publishing: 
             lambda record: readings.joules_follow(record, blob_folder, allow_missing),
             "energy",
         ),
-        check(
+        Check(
             "its journal tells the same trials",
-            lambda record: blobs.journal_agrees(record, blob_folder, allow_missing),
+            lambda verified: blobs.journal_agrees(
+                opened.record(verified), blob_folder, allow_missing, trials=verified.record["trials"]
+            ),
+            "aggregate",
         ),
         check("nothing of it is simulated", lambda record: energy.nothing_simulated(record, publishing), "policy"),
     )
 
 
-class _Opened:
-    """The record as a model, read once for all checks."""
-
-    def __init__(self) -> None:
-        self._read: tuple[bytes, Record] | None = None
-
-    def fits(self, verified: Verified) -> None:
-        problem = schemas.first_problem("record-v1", verified.record)
-        if problem:
-            path, words = problem
-            raise Refused("record", words, where=path, mend="appliance schema show record-v1")
-        self.record(verified)
-
-    def record(self, verified: Verified) -> Record:
-        if self._read is None or self._read[0] is not verified.record_bytes:
-            try:
-                record = Record.from_canonical(verified.record_bytes, "")
-            except InputRefused as error:
-                raise Refused("record", error.message, where=(error.where or "").removeprefix(": ")) from error
-            self._read = (verified.record_bytes, record)
-        return self._read[1]
+def _fits(verified: Verified, opened: Opened) -> None:
+    problem = schemas.first_problem("record-v1", verified.record)
+    if problem:
+        path, words = problem
+        raise Refused("record", words, where=path, mend="appliance schema show record-v1", word="schema_mismatch")
+    opened.record(verified)

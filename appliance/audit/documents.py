@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from appliance import schemas
+from appliance.audit.policy import policy_of
 from appliance.errors import InputRefused, UsageRefused
 from appliance.reading import read_regular
 from appliance.records import journal
@@ -53,11 +54,13 @@ def check_file(path: Path, name: str | None = None) -> str:
     value = (
         parse_toml(content, str(path)) if toml else parsed(content, str(path), canonical.loads, canonical_only=False)
     )
-    name = name or (_name_of_toml(path) if toml else _own_name(value, path))
+    name = name or (_name_of_toml(path, value) if toml else _own_name(value, path))
     if name not in schemas.names():
         raise UsageRefused(
             f"no such schema: {short(name)}", where=str(path), mend=f"one of {', '.join(schemas.names())}"
         )
+    if name == "policy-v1" and toml:
+        policy_of(content, str(path))  # it also knows what contradicts itself, and the lines
     if schemas.ROOTS[name].canonical:
         parsed(content, str(path), canonical.loads_canonical)
     schemas.require(name, value, str(path))
@@ -66,7 +69,9 @@ def check_file(path: Path, name: str | None = None) -> str:
     return name
 
 
-def _name_of_toml(path: Path) -> str:
+def _name_of_toml(path: Path, value: dict[str, Any]) -> str:
+    if value.get("schema") == "policy-v1":
+        return "policy-v1"
     known = {"task.toml": "task-v1", "suite.toml": "suite-v1", "image.toml": "image-v1"}
     if path.name in known:
         return known[path.name]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from appliance.digests import sha256_hex
 from appliance.records.fold import is_complete
 from appliance.records.plan import trial_keys
 from appliance.records.record import Record
 from appliance.records.summarise import summarise
 from appliance.records.trial import TrialResult
 from appliance.records.words import Outcome
+from attest import canonical
+from attest.canonical import Json
 from attest.errors import Refused
 
 RAN: Final[frozenset[Outcome]] = frozenset({"resolved", "unresolved", "unscored"})
@@ -25,9 +28,11 @@ def no_dry_run(record: Record) -> None:
             raise Refused("record", "a trial of a dry run in a record that is none", where=f"$.trials[{at}].reason")
 
 
-def digest_holds(record: Record) -> None:
-    if record.plan.digest != record.plan_digest:
-        raise _contradiction("$.planDigest", "is not the sha256 of the plan", record.plan_digest, record.plan.digest)
+def digest_holds(record: Record, plan: Json) -> None:
+    """`plan`: the record's, as it was parsed from canonical bytes."""
+    digest = sha256_hex(canonical.dumps_part(plan))
+    if digest != record.plan_digest:
+        raise _contradiction("$.planDigest", "is not the sha256 of the plan", record.plan_digest, digest)
 
 
 def trials_are_planned(record: Record) -> None:

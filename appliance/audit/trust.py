@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
 from appliance import schemas
 from appliance.audit.documents import read_record
+from appliance.audit.opened import Opened
 from appliance.bundle import config_home, state_home
-from appliance.errors import AttestationRefused, Refusal, UsageRefused
+from appliance.digests import sha256_hex, sha256_of_file
+from appliance.errors import AttestationRefused, InputRefused, Refusal, UsageRefused
 from appliance.files import write_atomically
-from appliance.records.record import Record
+from appliance.records.outline import AnyRecord, RecordOutline
 from appliance.wire import NAMESPACE
 from attest.checks import Check, NotRun, Verified
 from attest.errors import Refused
 from attest.predicate import Claims, Dependency, Run, RunnerClaim, SchemaReference, Sha256Digest, SuiteReference
 
 if TYPE_CHECKING:
+    from attest.tpm import Quoter
+    from attest.trust import TrustMode
+    from attest.trust.config import RekorVersion
     from attest.trust.local import LocalTrust
+    from attest.trust.remote import RemoteTrust
+    from attest.trust.tokens import TokenSource
 
 LOCAL: Final = "local"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PREFIX: Final = "sha256:"
 
 
+def trust_folders() -> Path:
+    """A folder in it for each trust, by its name."""
+    return state_home() / "trust"
+
+
 def local_folder() -> Path:
-    return state_home() / "trust" / LOCAL
+    return trust_folders() / LOCAL
 
 
 def roots_file() -> Path:
@@ -59,7 +69,7 @@ def translated(refused: Refused) -> Refusal:
     return kind(refused.message, where=refused.where, mend=refused.mend, reason=refused.reason)
 
 
-def open_or_init_local() -> tuple[LocalTrust, bool]:
+def open_or_init_local(tpm: str | None = None) -> tuple[LocalTrust, bool]:
     """This machine's own instance, known by name in roots.toml; True where it was made just now.
 
     Raises AttestationRefused (trust_root).
@@ -69,14 +79,99 @@ def open_or_init_local() -> tuple[LocalTrust, bool]:
 
     folder = local_folder()
     with refusals_translated():
-        made = local.init(folder)
+        made = local.init(folder, tpm)
         trust = local.LocalTrust(folder)
         remember_root(roots_file(), KnownRoot(LOCAL, trust.root_path, trust.root.sha256, trust.assurance))
     return trust, made
 
 
-def refuse_unable_to_sign() -> None:
-    """Asked before the work that `open_or_init_local` is to sign; nothing is made. Raises AttestationRefused."""
+def open_trust(
+    name_or_config: str,
+    token: TokenSource | None = None,
+    *,
+    seconds: float | None = None,
+    rekor_version: RekorVersion | None = None,
+    say: Callable[[str], None] | None = None,
+) -> TrustMode:
+    """The trust to sign with: `local` (made once), one that is known by name, or a client trust config's file.
+
+    `token`: by default whatever the surroundings give; `local` needs none. `seconds`: what the services may take.
+    `say` is told in a line what a person should know before something is signed. Raises UsageRefused,
+    AttestationRefused.
+    """
+    if name_or_config == LOCAL:
+        trust, made = open_or_init_local()
+        if made and say is not None:
+            say(f"made a trust of this machine's own in {trust.folder}")
+        return trust
+    with refusals_translated():
+        remote = _remote(name_or_config, token, seconds, rekor_version)
+    if say is not None and remote.whole_log is not None:
+        say(f"the log {remote.whole_log} keeps the whole statement, for everybody to read who can read that log")
+    return remote
+
+
+def refuse_unable_to_sign(
+    name_or_config: str = LOCAL, token: TokenSource | None = None, rekor_version: RekorVersion | None = None
+) -> None:
+    """Asked before the work that `open_trust` is to sign: nothing is made, no service is asked.
+
+    Raises UsageRefused, AttestationRefused.
+    """
+    if name_or_config == LOCAL:
+        _refuse_unable_to_sign_locally()
+        return
+    with refusals_translated():
+        _remote(name_or_config, token, None, rekor_version).refuse_unready()
+
+
+def _remote(
+    name_or_config: str, token: TokenSource | None, seconds: float | None, rekor_version: RekorVersion | None
+) -> RemoteTrust:
+    from attest.roots import PinnedRoot, known_roots
+    from attest.trust.known import CONFIG, read_config
+    from attest.trust.remote import RemoteTrust
+    from attest.trust.session import SIGN_SECONDS
+    from attest.trust.tokens import TokenSource
+
+    known = {root.name: root for root in known_roots(roots_file())}
+    if name_or_config in known:
+        root = known[name_or_config].pinned()
+        path = known[name_or_config].path.with_name(CONFIG)
+        if not path.is_file():
+            raise Refused(
+                "usage",
+                f"{name_or_config!r} is known to verify with; where its services are is not known",
+                where="--trust",
+                mend=f"appliance trust init --name {name_or_config} --config FILE",
+            )
+        config = read_config(path)
+    else:
+        path = Path(name_or_config)
+        if not path.is_file():
+            names = ", ".join(sorted({LOCAL, *known}))
+            raise Refused(
+                "usage",
+                f"no trust is known by this name, and no file has it: {name_or_config!r:.80}",
+                where="--trust",
+                mend=f"one of {names}, or a trust config's file; appliance trust init makes one known",
+            )
+        config = read_config(path)
+        digest = sha256_hex(config.root)
+        # A root that stands in roots.toml under this digest has the level that a person gave it there.
+        level = {root.sha256: root.assurance for root in known.values()}.get(digest, "private")
+        root = PinnedRoot(name_or_config, config.root, digest, level)
+    return RemoteTrust(
+        root,
+        config,
+        token or TokenSource(),
+        where=str(path),
+        seconds=seconds or SIGN_SECONDS,
+        rekor_version=rekor_version,
+    )
+
+
+def _refuse_unable_to_sign_locally() -> None:
     from attest.roots import is_remembered
     from attest.trust import local
 
@@ -93,22 +188,49 @@ def refuse_unable_to_sign() -> None:
             raise Refused("trust_root", "no trust can be made here", where=str(there), mend="--no-sign")
 
 
-def sign_file(record: Path, trust: LocalTrust) -> Path:
+def sign_file(record: Path, trust: TrustMode, tpm: str | None = None) -> Path:
     """Signs the record's bytes as they are stored, and writes the bundle beside it, over an older one.
 
+    `tpm`: where the TPM is that quotes the statement, too.
     Raises InputRefused where it is no record, AttestationRefused where it cannot be signed.
     """
     from attest.signing import sign_record
 
     read = read_record(record)
     with refusals_translated():
-        bundle = sign_record(trust, read.canonical(), claims_of(read), name=record.name)
+        bundle = sign_record(trust, read.canonical(), claims_of(read), name=record.name, quoter=_quoter(tpm))
+    return _keep(bundle, record)
+
+
+def sign_written(record: Path, sha256: str, outline: RecordOutline, trust: TrustMode) -> Path:
+    """As `sign_file`, of a record that this program wrote just now: it is not held whole again.
+
+    Raises InputRefused where the file is not what was written.
+    """
+    from attest import signing
+
+    if sha256_of_file(record) != sha256:
+        raise InputRefused("was changed since it was written", where=str(record), mend="appliance sign, if it is right")
+    with refusals_translated():
+        bundle = signing.sign_written(trust, sha256, claims_of(outline), name=record.name)
+    return _keep(bundle, record)
+
+
+def _quoter(tpm: str | None) -> Quoter | None:
+    if tpm is None:
+        return None
+    from attest.tpm_device import TpmDevice
+
+    return TpmDevice(tpm)
+
+
+def _keep(bundle: bytes, record: Path) -> Path:
     path = bundle_path(record)
     write_atomically(path, bundle)
     return path
 
 
-def claims_of(record: Record) -> Claims:
+def claims_of(record: AnyRecord) -> Claims:
     """What the statement repeats of the record, so that it can be read without it. Raises Refused (statement)."""
     started, finished = _span(record)
     try:
@@ -132,15 +254,19 @@ def claims_of(record: Record) -> Claims:
         raise Refused("statement", f"the record cannot be stated: {' '.join(str(error).split())[:200]}") from error
 
 
-def agreement_check() -> Check:
-    """The statement says of the record what the record says: someone who reads only the statement is not misled."""
-    return Check("its statement repeats it rightly", _agrees, "statement")
+def agreement_check(opened: Opened | None = None) -> Check:
+    """The statement says of the record what the record says: someone who reads only the statement is not misled.
+
+    `opened`: shared with other checks of the same list.
+    """
+    read = opened or Opened()
+    return Check("its statement repeats it rightly", lambda verified: _agrees(verified, read), "statement")
 
 
-def _agrees(verified: Verified) -> None:
+def _agrees(verified: Verified, opened: Opened) -> None:
     try:
-        record = Record.model_validate_json(verified.record_bytes)
-    except ValidationError as error:
+        record = opened.record(verified)
+    except Refused as error:
         raise NotRun("the record does not fit its schema") from error
     wanted = claims_of(record).model_dump(mode="json", by_alias=True)
     # Another release may ship the same schema with other words in it; which one was meant is the signer's to say.
@@ -152,7 +278,7 @@ def _agrees(verified: Verified) -> None:
             raise Refused("statement", "says something else than the record", where=f"payload $.predicate.{key}")
 
 
-def _dependencies(record: Record) -> Iterator[Dependency]:
+def _dependencies(record: AnyRecord) -> Iterator[Dependency]:
     for image in record.images:
         yield Dependency(name=f"image/{image.role}", digest={"sha256": image.pin.config.removeprefix(_PREFIX)})
     if record.harness.commit and _COMMIT.fullmatch(record.harness.commit):
@@ -165,7 +291,7 @@ def _dependencies(record: Record) -> Iterator[Dependency]:
         yield Dependency(name=f"model/{record.model.name}", digest={"sha256": record.model.digest})
 
 
-def _span(record: Record) -> tuple[str, str]:
+def _span(record: AnyRecord) -> tuple[str, str]:
     """From the first trial's start to the last one's end; the record's date where no trial ran."""
     if not record.trials:
         return record.date, record.date

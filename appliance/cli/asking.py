@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from appliance.cli.output import note
-from appliance.digests import sha256_of_file
+from appliance.digests import sha256_hex
 from appliance.errors import InputRefused, UsageRefused
 from appliance.meter.opening import Decided, Wish, decide
-from appliance.reading import read_regular
-from appliance.records import journal
+from appliance.records.journal_file import read_journal
 from appliance.records.plan import MAX_TRIALS, PlannedEnergy, RunPlan, TrialPlan
 from appliance.records.words import EnergyMode
 from appliance.solvers.definition import Auto, SolverDefinition
 from appliance.solvers.finding import find_solver, find_solvers
+from appliance.submissions.challenge import read_challenge, refuse_unmet
 from appliance.tasks.model import Suite
 from appliance.tasks.reader import find_suite, read_suite
 from appliance.trials.adapters import images_here, reachable_engine
 from appliance.trials.folder import RunFolder, Sources
 from appliance.trials.planning import PlanOptions, chosen_tasks, plan_trials, resolve_images, scheduling
 from appliance.trials.stamps import harness_version
+from attest.trust.tokens import TokenSource
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Ask:
     resume: Path | None
     dry_run: bool
     sign: bool
+    trust: str
+    token: TokenSource
+    sign_seconds: float | None
+    """What a deployment's services may take; None: as long as it is usual."""
     out: Path | None
     version: str | None
     commit: str | None
@@ -113,10 +119,8 @@ def _began_with(folder: Path | None) -> Literal["counters", "model"] | None:
     """What the trials that have finished have figures of; None where there is none yet."""
     if folder is None or not RunFolder(folder).journal.is_file():
         return None
-    path = RunFolder(folder).journal
-    content = read_regular(path, journal.MAX_BYTES)
-    finished = journal.decode(content, str(path)).finished() if b"\n" in content else {}
-    energies = [result.energy for result in finished.values() if result.energy is not None]
+    told = read_journal(RunFolder(folder).journal)
+    energies = [result.energy for result in told.finished().values() if result.energy is not None] if told else []
     if not energies:
         return None
     return "model" if any(energy.total.basis == "modelled" for energy in energies) else "counters"
@@ -140,7 +144,7 @@ def plans_of(ask: Ask, question: Question, decided: Decided, watts: float | None
         tasks=ask.tasks,
         include_quarantined=ask.include_quarantined,
         limits=ask.limits,
-        challenge=_challenge(ask.challenge),
+        challenge=_challenge(ask.challenge, suite),
     )
     chosen = chosen_tasks(suite, options)
     images = images_here(note, needs_engine=not ask.dry_run)
@@ -170,10 +174,19 @@ def _plan_of(folder: Path) -> Path:
     return path
 
 
-def _challenge(path: Path | None) -> str | None:
+def challenge_document(ask: Ask, plans: tuple[TrialPlan, ...]) -> bytes | None:
+    """The bytes that the plans name the digest of. Raises InputRefused where they are no longer there."""
+    if ask.challenge is None:
+        return None
+    _, content = read_challenge(ask.challenge)
+    if any(plan.challenge != sha256_hex(content) for plan in plans):
+        raise InputRefused("changed since it was read", where=f"--challenge {ask.challenge}", mend="start again")
+    return content
+
+
+def _challenge(path: Path | None, suite: Suite) -> str | None:
     if path is None:
         return None
-    try:
-        return sha256_of_file(path)
-    except OSError as error:
-        raise InputRefused(error.strerror or str(error), where=f"--challenge {path}") from error
+    challenge, content = read_challenge(path)
+    refuse_unmet(challenge, suite.name, suite.digest, datetime.now(UTC), f"--challenge {path}")
+    return sha256_hex(content)

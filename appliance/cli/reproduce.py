@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from appliance.cli.signer_options import LOCAL, IdentityToken, OidcInteractive, SignTimeout, TokenEnv, token_of
+
 app = typer.Typer()
 
 
@@ -48,6 +50,8 @@ def reproduce(  # noqa: PLR0917 - a command's options
     meter_socket: Annotated[
         Path | None,
         typer.Option(
+            "--meter-socket",
+            "--socket",
             metavar="PATH",
             readable=False,  # whose socket we may not open is told in the meter's own words
             help="The meter that answers here.  [default: the host's, else root starts one]",
@@ -61,12 +65,20 @@ def reproduce(  # noqa: PLR0917 - a command's options
     root_sha256: Annotated[str | None, typer.Option(help="The sha256 that this file must have.")] = None,
     identity: Annotated[str, typer.Option(help="The exact name of the signer; --trust local implies it.")] = "",
     issuer: Annotated[str, typer.Option(help="The exact issuer of that name; --trust local implies it.")] = "",
-    sign: Annotated[bool, typer.Option("--sign", help="Sign the verdict with this machine's local trust.")] = False,
+    sign: Annotated[bool, typer.Option("--sign", help="Sign the verdict, by default with the local trust.")] = False,
+    sign_with: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|CONFIG", help="Sign the verdict with this trust, or with a trust config's file."),
+    ] = None,
+    identity_token: IdentityToken = None,
+    token_env: TokenEnv = None,
+    oidc_interactive: OidcInteractive = False,
+    sign_timeout: SignTimeout = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the new run and its verdict.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The verdict as one JSON document.")] = False,
 ) -> None:
     """Run RECORD's plan again and say, in three parts, whether it holds. Status 8 where its outcome does not."""
-    from appliance.cli.reproducing import Ask, carry_out
+    from appliance.cli.reproducing import Ask, Signing, carry_out
     from appliance.cli.trusting import TrustWords
     from appliance.meter.opening import Wish
 
@@ -80,6 +92,11 @@ def reproduce(  # noqa: PLR0917 - a command's options
         "pids": max_pids,
         "disk_mib": max_disk_mib,
     }
+    signing = None
+    if sign or sign_with is not None:
+        signing = Signing(
+            trust=sign_with or LOCAL, token=token_of(identity_token, token_env, oidc_interactive), seconds=sign_timeout
+        )
     status = carry_out(
         Ask(
             record=record,
@@ -97,7 +114,7 @@ def reproduce(  # noqa: PLR0917 - a command's options
             allow_network=allow_network,
             caps=caps,
             trust=words,
-            sign=sign,
+            signing=signing,
             out=out,
             meter=Wish(socket=meter_socket),
             idle_seconds=idle_seconds,

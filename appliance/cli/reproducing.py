@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from appliance.audit.documents import read_bytes, record_of
-from appliance.audit.trust import bundle_path, open_or_init_local, refusals_translated, refuse_unable_to_sign
+from appliance.audit.trust import bundle_path, open_trust, refusals_translated, refuse_unable_to_sign
 from appliance.cli.output import emit_json, line, note
 from appliance.cli.progress import shown
 from appliance.cli.trusting import TrustWords, blobs_of
 from appliance.digests import sha256_hex
-from appliance.errors import HostRefused, InputRefused, NotReproduced, UsageRefused
+from appliance.errors import AttestationRefused, HostRefused, InputRefused, NotReproduced, UsageRefused
 from appliance.files import write_atomically
 from appliance.meter.opening import Wish, decide
 from appliance.records.comparison import compare, is_live
@@ -33,7 +35,21 @@ from appliance.trials.adapters import reachable_engine, this_machine
 from appliance.trials.session import RunOptions, new_run_id, run_plans
 from appliance.trials.stamps import Subject
 
+if TYPE_CHECKING:
+    from attest.trust.tokens import TokenSource
+    from attest.verification import Report
+
 _SHOWN_DIFFERENCES = 20
+
+
+@dataclass(frozen=True)
+class Signing:
+    """Who signs the verdict."""
+
+    trust: str
+    """A name, or a trust config's file."""
+    token: TokenSource
+    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,7 @@ class Ask:
     allow_network: bool
     caps: Mapping[str, float | None]
     trust: TrustWords
-    sign: bool
+    signing: Signing | None
     out: Path | None
     meter: Wish
     idle_seconds: float
@@ -75,7 +91,7 @@ def carry_out(ask: Ask) -> int:
         with harness_at(checkout_root(), record.harness.commit, where) as python:
             note(f"running with the harness of {record.harness.commit}")
             return run_there(python, [word for word in sys.argv[1:] if word != "--at-recorded-commit"])
-    verified = _checked(ask, content)
+    report = _checked(ask, content)
     _refuse_unrunnable(ask, record, where)
     folder = ask.out or Path("runs") / f"reproduced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     refuse_beyond(record.plan, host_caps(folder, **ask.caps), where)
@@ -94,8 +110,8 @@ def carry_out(ask: Ask) -> int:
             )
         )
         adapters = this_machine((record.plan,), note, decided)
-        if ask.sign:
-            refuse_unable_to_sign()
+        if ask.signing is not None:
+            refuse_unable_to_sign(ask.signing.trust, ask.signing.token)
         with shown() as watcher:
             ended = run_plans(
                 (record.plan,),
@@ -123,12 +139,12 @@ def carry_out(ask: Ask) -> int:
         again,
         keys=keys if len(keys) < len(trial_keys(record.plan)) else None,
         tolerance=ask.tolerance,
-        verified=verified,
+        verified=report is not None,
     )
     path = folder / "verdict.json"
     write_atomically(path, verdict.canonical())
-    if ask.sign:
-        _sign(verdict, path)
+    if ask.signing is not None:
+        _sign(ask.signing, verdict, path, ask.record.name, report)
     _say(ask, verdict, path)
     if verdict.outcome.verdict == "reproduced":
         return 0
@@ -140,16 +156,16 @@ def _read(path: Path) -> tuple[bytes, Record]:
     return content, record_of(content, str(path))
 
 
-def _checked(ask: Ask, content: bytes) -> bool:
-    """Whether the signature was checked; with trust options given, a record that fails them is not run at all."""
+def _checked(ask: Ask, content: bytes) -> Report | None:
+    """None where nobody vouches for it; with trust options given, a record that fails them is not run at all."""
     if not ask.trust.given:
         note("unverified: no --trust or --trusted-root was given, so nobody vouches for this record")
-        return False
+        return None
     from appliance.cli.trusting import verify_record
 
     report = verify_record(ask.record, content, ask.bundle, ask.blobs, ask.trust, allow_missing_blobs=True)
     note(f"verified: signed by {report.identity} ({report.assurance})")
-    return True
+    return report
 
 
 def _refuse_unrunnable(ask: Ask, record: Record, where: str) -> None:
@@ -197,23 +213,22 @@ def _subject(record: Record) -> Subject:
     return Subject(version=record.version, commit=record.commit, source=record.solver.source)
 
 
-def _sign(verdict: Verdict, path: Path) -> None:
-    """A statement about verdict.json beside it, by this machine's own trust."""
-    from attest.signing import sign_verdict
+def _sign(signing: Signing, verdict: Verdict, path: Path, record_name: str, report: Report | None) -> None:
+    """A verification summary about the record, beside verdict.json, which it names by digest."""
+    from appliance.reproduce.attesting import summary_of
+    from attest import statement, vsa
+    from attest.signing import sign_statement
 
-    signer, made = open_or_init_local()
-    if made:
-        note(f"made a trust of this machine's own in {signer.folder}")
-    predicate = {
-        "record": {"sha256": verdict.recorded},
-        "again": {"sha256": verdict.again},
-        "checked": verdict.checked,
-        "comparedTrials": verdict.compared_trials,
-        "recordedTrials": verdict.recorded_trials,
-        **{part: getattr(verdict, part).verdict for part in ("outcome", "energy", "cost")},
-    }
-    with refusals_translated():
-        bundle = sign_verdict(signer, path.read_bytes(), predicate, name=path.name)
+    try:
+        signer = open_trust(signing.trust, signing.token, seconds=signing.seconds, say=note)
+        with refusals_translated():
+            summary = summary_of(
+                verdict, path.read_bytes(), signer.identity, report.bundle_sha256 if report is not None else None
+            )
+            bundle = sign_statement(signer, vsa.build(summary, record_name, verdict.recorded), statement.VSA_TYPE)
+    except (AttestationRefused, UsageRefused):
+        note(f"the verdict is in {path}, unsigned")
+        raise
     write_atomically(bundle_path(path), bundle)
     note(f"signed: {bundle_path(path)}")
 
@@ -222,22 +237,34 @@ def _sign(verdict: Verdict, path: Path) -> None:
 
 
 def _show_plan(ask: Ask, record: Record, keys: tuple[TrialKey, ...]) -> None:
-    plan = record.plan
+    """From the record alone: what it takes to do the same again, and what it was done with (row Z44)."""
+    plan, harness = record.plan, record.harness
     if ask.as_json:
         emit_json(
             {
                 "planDigest": plan.digest,
                 "plan": plan.json_value(),
                 "trials": [key.json_value() for key in keys],
-                "harness": record.harness.json_value(),
+                "harness": harness.json_value(),
+                "version": record.version,
+                "commit": record.commit,
+                "solver": record.solver.json_value(),
+                "images": [image.json_value() for image in record.images],
+                "hosts": [host.json_value() for host in record.hosts],
+                "date": record.date,
             }
         )
         return
-    harness = record.harness
+    solver = record.solver
     line(f"plan    {plan.digest}")
     line(f"suite   {plan.suite.name} {plan.suite.version} (digest {plan.suite.digest})")
     line(f"solver  {plan.solver.name} ({plan.solver.kind}, digest {plan.solver.digest}), model {plan.model or 'none'}")
+    if plan.solver.argv:
+        line(f"argv    {shlex.join(plan.solver.argv)}")
+    line(f"stamp   version {record.version or 'unknown'}, commit {record.commit or 'unknown'} (by {solver.source})")
     line(f"harness {harness.version}, commit {harness.commit or 'unknown'}{' (dirty)' if harness.dirty else ''}")
+    for host in record.hosts:
+        line(f"host    {host.os}, kernel {host.kernel}, {host.cpu}, {host.cores} cores, {host.memory_mib} MiB")
     line(f"trials  {len(keys)} of {len(trial_keys(plan))}")
     for pin, name in sorted({(planned.images.composed.config, planned.spec.image) for planned in plan.tasks}):
         line(f"image   {pin} ({name})")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from appliance.cli.signer_options import IdentityToken, OidcInteractive, SignTimeout, TokenEnv, TrustOption, token_of
 from appliance.errors import UsageRefused
 
 app = typer.Typer()
@@ -83,6 +84,11 @@ def run(  # noqa: PLR0917 - a command's options
         bool, typer.Option("--dry-run", help="Print the plan and what it takes; start nothing.")
     ] = False,
     no_sign: Annotated[bool, typer.Option("--no-sign", help="Write records without signatures.")] = False,
+    trust: TrustOption = "local",
+    identity_token: IdentityToken = None,
+    token_env: TokenEnv = None,
+    oidc_interactive: OidcInteractive = False,
+    sign_timeout: SignTimeout = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -174,6 +180,9 @@ def run(  # noqa: PLR0917 - a command's options
             resume=resume,
             dry_run=dry_run,
             sign=not no_sign,
+            trust=trust,
+            token=token_of(identity_token, token_env, oidc_interactive),
+            sign_seconds=sign_timeout,
             out=out,
             version=version,
             commit=commit,

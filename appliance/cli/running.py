@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from appliance.audit import trust
-from appliance.cli.asking import Ask, Question, decided_for, plans_of, question_of
+from appliance.cli.asking import Ask, Question, challenge_document, decided_for, plans_of, question_of
 from appliance.cli.output import emit_json, line, note
 from appliance.cli.progress import shown
+from appliance.cli.signer_options import again, words_to_verify
 from appliance.digests import sha256_of_file
 from appliance.energy.estimators import active_watts
 from appliance.errors import AttestationRefused, HostRefused, TrialsIncomplete, UsageRefused
-from appliance.files import write_atomically
+from appliance.files import writing_atomically
 from appliance.meter.opening import Decided
 from appliance.records.plan import RunPlan, TrialPlan
 from appliance.tasks.archive import refuse_unarchivable
@@ -26,6 +28,7 @@ from appliance.trials.folder import RunFolder
 from appliance.trials.resting import IDLE_SECONDS
 from appliance.trials.session import RunEnded, RunOptions, new_run_id, run_plans
 from appliance.trials.stamps import subject_of
+from attest.trust import TrustMode
 
 
 def carry_out(ask: Ask) -> int:
@@ -56,7 +59,7 @@ def _carry_out(ask: Ask, question: Question, plans: tuple[TrialPlan, ...], decid
         note(decided.words)
         refuse_short_disk(wanted, (folder, *writable_places()))
     if ask.sign and not _stays_signed(ask, folder, plans):
-        trust.refuse_unable_to_sign()
+        trust.refuse_unable_to_sign(ask.trust, ask.token)
     options = RunOptions(
         run=run,
         subjects={
@@ -66,8 +69,9 @@ def _carry_out(ask: Ask, question: Question, plans: tuple[TrialPlan, ...], decid
         jobs=ask.jobs,
         resume=ask.resume is not None,
         retry_errored=ask.retry_errored,
-        trust="local" if ask.sign else None,
+        trust=ask.trust if ask.sign else None,
         keep_suite=ask.keep_suite,
+        challenge=challenge_document(ask, plans),
         strict_host=ask.strict_host,
         idle_seconds=ask.idle_seconds,
         report=note if ask.resume is None else _behind(decided.words),
@@ -88,9 +92,10 @@ def _carry_out(ask: Ask, question: Question, plans: tuple[TrialPlan, ...], decid
         worked = time.monotonic() - started - ended.rested_seconds
         keep_speeds(plans, worked * min(ask.jobs, ended.started) / ended.started)
     if single is not None:
-        write_atomically(single, ended.records[0].read_bytes())
-    bundles = _signed(ended) if ask.sign else ()
-    _say(ask, ended, bundles, single)
+        with ended.records[0].open("rb") as record, writing_atomically(single) as copy:
+            shutil.copyfileobj(record, copy)
+    signer, bundles = _signed(ask, ended) if ask.sign else (None, ())
+    _say(ask, ended, signer, bundles, single)
     return _status(ended)
 
 
@@ -169,32 +174,30 @@ def _stays_signed(ask: Ask, folder: Path, plans: tuple[TrialPlan, ...]) -> bool:
     return ask.resume is not None and not ask.retry_errored and all(bundle.exists() for bundle in bundles)
 
 
-def _signed(ended: RunEnded) -> tuple[Path, ...]:
-    """A bundle beside each record; one that is there already and was not made stale by this run stays."""
+def _signed(ask: Ask, ended: RunEnded) -> tuple[TrustMode | None, tuple[Path, ...]]:
+    """A bundle beside each record, and who signed now; one that is there and was not made stale by this run stays."""
     bundles = [path.with_name(f"{path.stem}.sigstore.json") for path in ended.records]
     if all(bundle.exists() for bundle in bundles):
-        return tuple(bundles)
+        return None, tuple(bundles)
     try:
-        signer, made = trust.open_or_init_local()
-        if made:
-            note(f"made a trust of this machine's own in {signer.folder}")
+        signer = trust.open_trust(ask.trust, ask.token, seconds=ask.sign_seconds, say=note)
+        written = zip(ended.records, bundles, ended.digests, ended.outlines, strict=True)
+        for record, bundle, digest, outline in written:
+            if not bundle.exists():
+                trust.sign_written(record, digest, outline, signer)
+    except (AttestationRefused, UsageRefused):
         for record, bundle in zip(ended.records, bundles, strict=True):
             if not bundle.exists():
-                trust.sign_file(record, signer)
-    except AttestationRefused:
-        for record, bundle in zip(ended.records, bundles, strict=True):
-            if not bundle.exists():
-                note(f"{record} is kept, unsigned; once that is mended: appliance sign {shlex.quote(str(record))}")
+                note(f"{record} is kept, unsigned; once that is mended: {again(record, ask.trust)}")
         raise
-    return tuple(bundles)
+    return signer, tuple(bundles)
 
 
-def _say(ask: Ask, ended: RunEnded, bundles: tuple[Path, ...], single: Path | None) -> None:
+def _say(ask: Ask, ended: RunEnded, signer: TrustMode | None, bundles: tuple[Path, ...], single: Path | None) -> None:
     """The report is that of `appliance report` over the same place, byte for byte (J25)."""
-    from appliance.report.load import load_records
     from appliance.report.render import render, report_value
 
-    found = load_records([single or ended.folder])
+    found = ended.outlines[:1] if single else ended.by_name()
     if ask.as_json:
         emit_json(_document(ended, bundles) | {"report": report_value(found)})
     else:
@@ -204,7 +207,7 @@ def _say(ask: Ask, ended: RunEnded, bundles: tuple[Path, ...], single: Path | No
     if not ended.started:
         note("nothing was left to run")
     for record in ended.records if bundles else ():
-        note(f"check it with: appliance verify {shlex.quote(str(record))} --trust local")
+        note(f"check it with: appliance verify {shlex.quote(str(record))} {words_to_verify(signer, ask.trust)}")
 
 
 def _document(ended: RunEnded, bundles: tuple[Path, ...]) -> dict[str, object]:

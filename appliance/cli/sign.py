@@ -2,35 +2,72 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from appliance.cli.output import emit_json, line, note
-from appliance.errors import UsageRefused
+from appliance.cli.signer_options import (
+    IdentityToken,
+    OidcInteractive,
+    SignTimeout,
+    TokenEnv,
+    TrustOption,
+    again,
+    token_of,
+    words_to_verify,
+)
+from appliance.errors import AttestationRefused, UsageRefused
+
+if TYPE_CHECKING:
+    from attest.trust import TrustMode
 
 app = typer.Typer()
 
 
 @app.command()
-def sign(
+def sign(  # noqa: PLR0917  the options of a verb
     record: Annotated[Path, typer.Argument(help="A record, as `run` wrote it.", show_default=False)],
-    trust: Annotated[str, typer.Option(help="The trust to sign with.")] = "local",
+    trust: TrustOption = "local",
+    identity_token: IdentityToken = None,
+    token_env: TokenEnv = None,
+    oidc_interactive: OidcInteractive = False,
+    sign_timeout: SignTimeout = None,
+    rekor_version: Annotated[
+        int | None, typer.Option(min=1, max=2, help="The log's version, where a config names logs of both.")
+    ] = None,
+    provenance: Annotated[
+        bool, typer.Option("--provenance", help="SLSA's provenance of it, too: X.provenance.sigstore.json.")
+    ] = False,
+    tpm: Annotated[
+        str | None,
+        typer.Option(metavar="TCTI", help="A TPM that quotes the statement, too: device:/dev/tpmrm0, swtpm:path=…"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Sign RECORD's bytes as they are stored; write X.sigstore.json beside X.json."""
     from appliance.audit import trust as trusts
     from appliance.digests import sha256_of_file
     from appliance.records.record import Record
+    from attest.trust.config import RekorVersion
 
-    if trust != trusts.LOCAL:
-        raise UsageRefused(f"cannot sign with {trust!r}", mend=f"--trust {trusts.LOCAL}")
-    Record.read(record)  # before a trust is made for what is no record
-    signer, made = trusts.open_or_init_local()
-    if made:
-        note(f"made a trust of this machine's own in {signer.folder}")
-    bundle = trusts.sign_file(record, signer)
+    Record.read(record)  # before a trust is made, or asked, for what is no record
+    signer = trusts.open_trust(
+        trust,
+        token_of(identity_token, token_env, oidc_interactive),
+        seconds=sign_timeout,
+        rekor_version=cast("RekorVersion | None", rekor_version),
+        say=note,
+    )
+    try:
+        bundle = trusts.sign_file(record, signer, tpm)
+        twin = _twin(record, signer) if provenance else None
+    except (AttestationRefused, UsageRefused):
+        unsigned = "" if trusts.bundle_path(record).exists() else ", unsigned"
+        note(f"{record} is as it was{unsigned}; once that is mended: {again(record, trust)}")
+        raise
     if json:
         emit_json(
             {
@@ -38,6 +75,7 @@ def sign(
                 "recordSha256": sha256_of_file(record),
                 "bundle": str(bundle),
                 "bundleSha256": sha256_of_file(bundle),
+                "provenance": str(twin) if twin else None,
                 "trust": trust,
                 "assurance": signer.assurance,
                 "identity": signer.identity,
@@ -45,6 +83,17 @@ def sign(
             }
         )
         return
-    line(f"{bundle}")
+    for path in filter(None, (bundle, twin)):
+        line(f"{path}")
     note(f"signed by {signer.identity} (assurance: {signer.assurance})")
-    note(f"check it with: appliance verify {record} --trust {trust}")
+    note(f"check it with: appliance verify {shlex.quote(str(record))} {words_to_verify(signer, trust)}")
+
+
+def _twin(record: Path, signer: TrustMode) -> Path:
+    from appliance.audit.twin import sign_twin, twin_path
+    from appliance.files import write_atomically
+    from appliance.records.record import Record
+
+    content = record.read_bytes()
+    write_atomically(twin_path(record), sign_twin(Record.read(record), content, record.name, signer))
+    return twin_path(record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ from appliance.errors import InputRefused, UsageRefused
 from appliance.reading import read_regular
 
 if TYPE_CHECKING:
-    from attest.checks import Check
     from attest.roots import PinnedRoot
     from attest.verification import Report
 
@@ -30,6 +28,11 @@ class TrustWords:
     def given(self) -> bool:
         return any((self.trust, self.trusted_root, self.root_sha256, self.identity, self.issuer))
 
+    @property
+    def names_signer(self) -> bool:
+        """Whom to believe is said here, and not left to a policy: more than a file with a root's bytes."""
+        return any((self.trust, self.root_sha256, self.identity, self.issuer))
+
     def held_to(self) -> tuple[PinnedRoot, str, str]:
         """The root, the name and the issuer to hold a signature to. Raises UsageRefused, attest's Refused."""
         from appliance.audit.trust import LOCAL, roots_file
@@ -39,7 +42,8 @@ class TrustWords:
         if (self.trust is None) == (self.trusted_root is None):
             raise UsageRefused(
                 "a signature is checked against one root",
-                mend="--trust NAME, or --trusted-root FILE --root-sha256 HEX",
+                mend="--trust NAME, or --trusted-root FILE --root-sha256 HEX, or --policy FILE",
+                reason="usage",
             )
         if self.trusted_root is not None:
             # A root that stands in roots.toml under this digest has the level that a person gave it there.
@@ -64,11 +68,11 @@ def blobs_of(record: Path, given: Path | None) -> Path | None:
     return beside if beside.is_dir() else None
 
 
-def read_bounded_record(path: Path) -> bytes:
+def read_bounded_record(path: Path, *, follow: bool = True) -> bytes:
     from attest.canonical import MAX_BYTES
 
     try:
-        content = read_regular(path, MAX_BYTES)
+        content = read_regular(path, MAX_BYTES, follow=follow)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error
     if not content:
@@ -76,26 +80,18 @@ def read_bounded_record(path: Path) -> bytes:
     return content
 
 
-def read_bounded_bundle(path: Path) -> bytes:
+def read_bounded_bundle(path: Path, *, follow: bool = True) -> bytes:
     from attest.bundle import MAX_BUNDLE_BYTES
     from attest.errors import Refused
 
     mend = "--bundle FILE; a record that nobody signed: appliance sign RECORD"
     try:
-        content = read_regular(path, MAX_BUNDLE_BYTES)
+        content = read_regular(path, MAX_BUNDLE_BYTES, follow=follow)
     except OSError as error:
         raise Refused("bundle", error.strerror or str(error), where=str(path), mend=mend) from error
     if not content:
         raise Refused("bundle", "is empty", where=str(path), mend=mend)
     return content
-
-
-def all_checks(blobs: Path | None, allow_missing_blobs: bool) -> Sequence[Check]:
-    """What is checked of a record beyond its signature, in order."""
-    from appliance.audit.checks import record_checks
-    from appliance.audit.trust import agreement_check
-
-    return [*record_checks(blobs, allow_missing_blobs), agreement_check()]
 
 
 def verify_record(
@@ -109,10 +105,8 @@ def verify_record(
 ) -> Report:
     """Every check on bytes that were read already. Raises AttestationRefused, UsageRefused."""
     from appliance.audit.trust import bundle_path, refusals_translated
-    from attest.verification import verify
+    from appliance.cli.verifying import Terms
 
     with refusals_translated():
-        root, name, issuer = words.held_to()
-        bundle_bytes = read_bounded_bundle(bundle or bundle_path(record))
-        checks = all_checks(blobs_of(record, blobs), allow_missing_blobs)
-        return verify(content, bundle_bytes, root, name, issuer, checks)
+        terms = Terms(signer=words.held_to(), blobs=blobs, allow_missing_blobs=allow_missing_blobs)
+        return terms.verify(content, read_bounded_bundle(bundle or bundle_path(record)), blobs_of(record, blobs))

@@ -1,132 +1,211 @@
-"""`appliance verify`: every check of a record and its bundle, by number, and what it comes to."""
+"""`appliance verify`: every check of a record and its bundle, by number, and what it comes to; or of many records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from appliance.cli.output import emit_json, line
-from appliance.errors import Refusal
+from appliance.cli.output import emit_json, line, note
+from appliance.errors import AttestationRefused, Refusal, UsageRefused
 
 if TYPE_CHECKING:
-    from attest.verification import Report
+    from appliance.cli.verify_many import Item
+    from appliance.cli.verifying import Asked, Terms
 
 app = typer.Typer()
+_LONG_WORK: Final = 40
+"""Records, from which on progress is told."""
 
 
 @app.command()
 def verify(  # noqa: PLR0917  the options of a verb
-    record: Annotated[Path, typer.Argument(help="The record.", show_default=False)],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Records; or run folders, submissions, published folders: all that is in their `records`.",
+            show_default=False,
+        ),
+    ],
     bundle: Annotated[Path | None, typer.Option(help="Its bundle; by default X.sigstore.json beside X.json.")] = None,
     blobs: Annotated[Path | None, typer.Option(help="Its blobs; by default ../blobs, seen from the record.")] = None,
     trust: Annotated[str | None, typer.Option(help="A root known here by this name.")] = None,
-    trusted_root: Annotated[Path | None, typer.Option(help="A root in a file; needs --root-sha256.")] = None,
+    trusted_root: Annotated[
+        Path | None, typer.Option(help="A root in a file; needs --root-sha256, or a --policy that names its digest.")
+    ] = None,
     root_sha256: Annotated[str | None, typer.Option(help="The sha256 that this file must have.")] = None,
     identity: Annotated[str, typer.Option(help="The exact name of the signer; --trust local implies it.")] = "",
     issuer: Annotated[str, typer.Option(help="The exact issuer of that name; --trust local implies it.")] = "",
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A receiver's policy.toml; its signers stand for the four options before, if left out."
+        ),
+    ] = None,
+    challenge: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The challenge that the record answers; goes with --policy.")
+    ] = None,
+    anchor: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An anchor of the local log: when the record was there already.")
+    ] = None,
+    anchor_trust: Annotated[str | None, typer.Option(help="The root that the anchor is signed under, by name.")] = None,
+    anchor_identity: Annotated[str, typer.Option(help="The exact name of the anchor's signer.")] = "",
+    anchor_issuer: Annotated[str, typer.Option(help="The exact issuer of that name.")] = "",
+    tpm_keys: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Names of the TPMs' keys that you have enrolled, one a line.")
+    ] = None,
+    index_trust: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The known root of a published index, if not the records'."),
+    ] = None,
+    index_identity: Annotated[str, typer.Option(metavar="NAME", help="The exact name of who signed this index.")] = "",
+    index_issuer: Annotated[str, typer.Option(metavar="URL", help="The exact issuer of that name.")] = "",
     allow_missing_blobs: Annotated[bool, typer.Option(help="A blob that is not there may stay unchecked.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Check RECORD and its bundle without trusting whoever sent them. Status 7 with a reason class where they fail."""
-    from appliance.cli.trusting import TrustWords, read_bounded_record, verify_record
-    from attest.errors import Refused
+    """Check records and their bundles without trusting whoever sent them. Status 7 with a reason class where one fails.
 
-    words = TrustWords(
-        trust=trust, trusted_root=trusted_root, root_sha256=root_sha256, identity=identity, issuer=issuer
-    )
-    try:
-        report = verify_record(
-            record, read_bounded_record(record), bundle, blobs, words, allow_missing_blobs=allow_missing_blobs
-        )
-    except Refusal as refusal:
-        refused = refusal.__cause__
-        if isinstance(refused, Refused) and refused.report is not None:
-            if any(o.refusal is refused and o.status == "not_run" for o in refused.report.outcomes):
-                refusal.mend = "--blobs DIR, or --allow-missing-blobs"
-            # Of a command line that asks for nothing there is no list to show.
-            if json or refused.reason != "usage":
-                _show(refused.report, json, refusal)
-        raise
-    _show(report, json, None)
+    One record is told check by check, several in one line each and a sum.
+    """
+    from appliance.cli.trusting import TrustWords
+    from appliance.cli.verdicting import is_verdict, verify_verdict
 
-
-def _show(report: Report, json: bool, refusal: Refusal | None) -> None:
-    if json:
-        emit_json(_document(report, refusal))
+    words = TrustWords(trust, trusted_root, root_sha256, identity, issuer)
+    index_words = TrustWords(index_trust, None, None, index_identity, index_issuer)
+    if len(paths) == 1 and is_verdict(paths[0]):
+        verify_verdict(paths[0], words, json)
         return
-    words = {"passed": "passed", "noted": "NOTE", "failed": "FAILED", "not_run": "not run"}
-    # What was not looked at is read last, so that nobody takes it for looked at.
-    for outcome in sorted(report.outcomes, key=lambda found: found.status == "not_run"):
-        why = f": {outcome.why}" if outcome.why else ""
-        line(f"{outcome.number:>3}  {words[outcome.status]:<8} {outcome.name}{why}")
-    line()
-    for key, value in _facts(report).items():
-        line(f"{key:<11}{value}")
-    # Simulated counters are all that a check may note.
-    noted = any(outcome.status == "noted" for outcome in report.outcomes)
-    verified = f"verified{' (simulated counters: nothing to publish)' if noted else ''}"
-    line(f"{'verdict':<11}{verified if refusal is None else f'refused: {refusal.reason}'}")
+    items = _items(paths)
+    one = len(paths) == 1 and not items[0].in_folder
+    if not one and (bundle is not None or anchor is not None):
+        raise UsageRefused(
+            f"--{'bundle' if bundle else 'anchor'} is of one record, and these are {len(items)}", reason="usage"
+        )
+    from appliance.cli.verify_site import indexes_checked
+    from appliance.cli.verifying import Asked, Terms
+
+    asked = Asked(
+        trust=words,
+        bundle=bundle,
+        blobs=blobs,
+        allow_missing_blobs=allow_missing_blobs,
+        policy=policy,
+        challenge=challenge,
+        anchor=anchor,
+        anchor_trust=TrustWords(anchor_trust, None, None, anchor_identity, anchor_issuer),
+        tpm_keys=tpm_keys,
+    )
+    terms = Terms.of(asked)
+    if one:
+        _verify_one(items[0], asked, terms, json)
+    else:
+        _verify_several(
+            items, asked, terms, json, indexes_checked(paths, words if index_trust is None else index_words)
+        )
 
 
-def _facts(report: Report) -> dict[str, str]:
-    from attest.roots import MEANING
+def _items(paths: Sequence[Path]) -> list[Item]:
+    """Of all paths, each record once. Raises UsageRefused, InputRefused."""
+    from appliance.audit.found import records_of
+    from appliance.cli.verify_many import Item
 
-    signed = f"{report.signed_at:%Y-%m-%dT%H:%M:%SZ}" if report.signed_at else "not established"
-    return {
-        "signer": f"{report.identity} (issuer {report.issuer})",
-        "signed at": signed,
-        "assurance": f"{report.assurance}: {MEANING[report.assurance]}",
-        "root": f"{report.root_name} sha256:{report.root_sha256}",
-        "provenance": _provenance(report) or ("no energy stated" if report.verified else "not read"),
-        "record": f"sha256:{report.record_sha256}",
-        "bundle": f"sha256:{report.bundle_sha256}",
-    }
+    items: dict[Path, Item] = {}
+    for path in paths:
+        found = records_of(path)
+        for record in found.records:
+            items.setdefault(record, Item(record, in_folder=found.in_folder))
+        for bundle in found.unrecorded:
+            items.setdefault(bundle, Item(bundle, in_folder=True, unrecorded=True))
+    return list(items.values())
 
 
-def _document(report: Report, refusal: Refusal | None) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "verified": refusal is None,
-        "checks": [
-            {
-                "number": outcome.number,
-                "name": outcome.name,
-                "status": outcome.status,
-                "why": outcome.why,
-                "reason": outcome.reason,
-            }
-            for outcome in report.outcomes
-        ],
-        "identity": report.identity,
-        "issuer": report.issuer,
-        "signedAt": f"{report.signed_at:%Y-%m-%dT%H:%M:%SZ}" if report.signed_at else None,
-        "logIndex": report.log_index,
-        "assurance": report.assurance,
-        "root": {"name": report.root_name, "sha256": report.root_sha256},
-        "provenance": _provenance(report),
-        "recordSha256": report.record_sha256,
-        "bundleSha256": report.bundle_sha256,
-    }
+def _verify_one(item: Item, asked: Asked, terms: Terms, json: bool) -> None:
+    from appliance.cli.verify_words import checks_one_a_line, told
+    from appliance.cli.verifying import judge
+
+    verdict = judge(item.record, asked, terms)
+    report, refusal = verdict.report, verdict.refusal
+    standing = verdict.standing if terms.policy is not None else None
+    if report is not None and json:
+        emit_json(told(item.record, report, refusal, standing))
+    # Of a command line that asks for nothing there is no list to show.
+    elif report is not None and (refusal is None or refusal.reason != "usage"):
+        for words in checks_one_a_line(report, refusal, standing):
+            line(words)
     if refusal is not None:
-        document["error"] = {
-            "status": refusal.status,
-            "reason": refusal.reason,
-            "message": refusal.message,
-            "where": refusal.where,
-            "mend": refusal.mend,
-        }
+        raise refusal from refusal.__cause__
+
+
+def _verify_several(
+    items: Sequence[Item], asked: Asked, terms: Terms, json: bool, indexes: list[dict[str, Any]]
+) -> None:
+    from appliance.cli.verify_many import verify_all
+    from appliance.cli.verify_words import one_line
+
+    documents: list[dict[str, Any]] = []
+    count: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    with _progress(len(items)) as ended:
+        for document in verify_all(items, asked, terms, ended):
+            count[document.get("standing") or ("verified" if document["verified"] else "refused")] += 1
+            if not document["verified"]:
+                classes[document["error"]["reason"] or "unread"] += 1
+            if json:
+                documents.append(document)
+            else:
+                line(one_line(document))
+    refused = sum(classes.values())
+    why = ", ".join(f"{number} {name}" for name, number in classes.most_common())
+    words = f"{refused} of {len(items)} records refused ({why})"
+    failure = AttestationRefused(words, reason=classes.most_common(1)[0][0]) if refused else None
+    if json:
+        emit_json({**_sum(documents, count, classes, failure), "indexes": indexes})
+    else:
+        line()
+        line(", ".join(f"{number} {name}" for name, number in sorted(count.items())) + f" of {len(items)} records")
+    if failure is not None:
+        raise failure
+
+
+def _sum(
+    documents: list[dict[str, Any]], count: Counter[str], classes: Counter[str], failure: Refusal | None
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "verified": failure is None,
+        "count": dict(sorted(count.items())),
+        "refusedBy": dict(sorted(classes.items())),
+        "records": documents,
+    }
+    if failure is not None:
+        document["error"] = {"status": failure.status, "reason": failure.reason, "message": failure.message}
     return document
 
 
-def _provenance(report: Report) -> str | None:
-    """The worst provenance of the record's sums. The record may have failed its schema: nothing of it is presumed."""
-    from appliance.records.words import PROVENANCE_BEST_FIRST
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """On standard error: a bar on a terminal, a line a tenth elsewhere."""
+    import sys
 
-    record = report.verified.record if report.verified else None
-    summary = record.get("summary") if isinstance(record, Mapping) else None
-    passes = summary.get("passes") if isinstance(summary, Mapping) else None
-    sums = [sweep.get("energy") for sweep in passes if isinstance(sweep, Mapping)] if isinstance(passes, list) else []
-    said = [found.get("provenance") for found in sums if isinstance(found, Mapping)]
-    return next((word for word in reversed(PROVENANCE_BEST_FIRST) if word in said), None)
+    if total < _LONG_WORK:
+        yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        step = -(-total // 10)
+        yield lambda done: note(f"{done} of {total} records") if done % step == 0 or done == total else None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+        bar = progress.add_task("records", total=total)
+
+        def ended(done: int) -> None:
+            progress.update(bar, completed=done, refresh=done % 16 == 0 or done == total)
+
+        yield ended

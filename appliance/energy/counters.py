@@ -24,19 +24,16 @@ class Scale:
     unit_nj: int = field(init=False)
     exact: bool = field(init=False)
     """Whether the range is one of a 32-bit raw count; otherwise the microjoules themselves are counted."""
+    period_nj: int | None = field(init=False)
+    """What one turn of the counter is worth."""
 
     def __post_init__(self) -> None:
         unit = 1000 if self.max_range_uj is None else -(-self.max_range_uj * 1000 // _RAW_MAX)
         exact = self.max_range_uj is not None and unit > 0 and _RAW_MAX * unit // 1000 == self.max_range_uj
         object.__setattr__(self, "unit_nj", unit if exact else 1000)
         object.__setattr__(self, "exact", exact)
-
-    @property
-    def period_nj(self) -> int | None:
-        """What one turn of the counter is worth."""
-        if self.max_range_uj is None:
-            return None
-        return (_RAW_MAX + 1) * self.unit_nj if self.exact else (self.max_range_uj + 1) * 1000
+        period = None if self.max_range_uj is None else (self.max_range_uj + 1) * 1000
+        object.__setattr__(self, "period_nj", (_RAW_MAX + 1) * unit if exact else period)
 
     def count(self, uj: int) -> int:
         """The raw count behind a reading (2^32 - 1 at the most, where exact)."""
@@ -83,22 +80,41 @@ def difference(
     """
     if dt_ns <= 0:
         raise ValueError("two readings at one moment have no difference: merge them with the next")
+    certain = certain_nj(scale, prev_uj, cur_uj, dt_ns, most_uw, update_ns)
+    if certain is not None:
+        return _delta(certain, dt_ns, power_expected)
+    return gap_of(scale, prev_uj, cur_uj, dt_ns, most_uw, update_ns)
+
+
+def gap_of(  # noqa: PLR0917  as `difference`
+    scale: Scale, prev_uj: int, cur_uj: int, dt_ns: int, most_uw: int, update_ns: int
+) -> Gap:
+    """Why two readings have no certain difference."""
     period = scale.period_nj
     if scale.max_range_uj is not None and not 0 <= cur_uj <= scale.max_range_uj:
         return Gap("out_of_range", dt_ns)
     plausible_nj = most_uw * (dt_ns + update_ns) // 10**6
     if period is None:
-        if cur_uj < prev_uj:
-            return Gap("decrease_without_range", dt_ns)
-        energy = scale.nanojoules(cur_uj) - scale.nanojoules(prev_uj)
-        return Gap("implausible", dt_ns) if energy > plausible_nj else _delta(energy, dt_ns, power_expected)
-    energy = (scale.nanojoules(cur_uj) - scale.nanojoules(prev_uj)) % period
+        return Gap("decrease_without_range" if cur_uj < prev_uj else "implausible", dt_ns)
     if plausible_nj >= period:
+        energy = (scale.nanojoules(cur_uj) - scale.nanojoules(prev_uj)) % period
         turns = max(0, plausible_nj - energy) // period
         return Gap("gap_longer_than_wrap", dt_ns, (energy, energy + turns * period))
-    if energy > plausible_nj:
-        return Gap("reset" if cur_uj < prev_uj else "implausible", dt_ns)
-    return _delta(energy, dt_ns, power_expected)
+    return Gap("reset" if cur_uj < prev_uj else "implausible", dt_ns)
+
+
+def certain_nj(  # noqa: PLR0917  as `difference`
+    scale: Scale, prev_uj: int, cur_uj: int, dt_ns: int, most_uw: int, update_ns: int
+) -> int | None:
+    """The nanojoules between two readings; None where there is a gap, and `gap_of` says which."""
+    most, unit_nj, period = scale.max_range_uj, scale.unit_nj, scale.period_nj
+    # Rounded up each: the raw counts.
+    energy = (-(-cur_uj * 1000 // unit_nj) + -prev_uj * 1000 // unit_nj) * unit_nj
+    plausible_nj = most_uw * (dt_ns + update_ns) // 10**6
+    if period is None or most is None:
+        return energy if cur_uj >= prev_uj and energy <= plausible_nj else None
+    energy %= period
+    return energy if 0 <= cur_uj <= most and energy <= plausible_nj < period else None
 
 
 def safe_period_ns(scale: Scale, most_uw: int) -> int | None:

@@ -40,7 +40,7 @@ class CpuTimes:
         self._reset = "v1_reset" if header.cpu_unit == "ns" else "negative_cpu"
         self._machine: int | None = None
         self._last: dict[str, int] = {}
-        self._columns: list[str] = []
+        self._columns: tuple[str, ...] = ()
         self._share: tuple[CpuMoment, CpuMoment, CpuShare] | None = None
 
     def advance(self, sample: Sample) -> None:
@@ -60,7 +60,7 @@ class CpuTimes:
             machine += max(0, sample.machine - (sample.machine if self._machine is None else self._machine))
             self._machine = sample.machine
         if sample.cgroups.keys() != self.now.used.keys():
-            self._columns = sorted(sample.cgroups)
+            self._columns = tuple(sorted(sample.cgroups))
         self.now = CpuMoment(machine, {one: charged.get(one, 0) for one in self._columns})
 
     def since(self, before: CpuMoment) -> CpuShare:
@@ -68,7 +68,7 @@ class CpuTimes:
         if self._share is not None and self._share[0] is before and self._share[1] is self.now:
             return self._share[2]
         earlier, now = before.used, self.now.used
-        ids = tuple(now) if now.keys() == earlier.keys() else tuple(sorted({*now, *earlier}))
+        ids = self._columns if now.keys() == earlier.keys() else tuple(sorted({*now, *earlier}))
         members = tuple([self.charged.get(one, 0) - earlier.get(one, 0) for one in ids])
         share = CpuShare(ids, members, self.now.machine - before.machine, sum(members))
         self._share = (before, self.now, share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any, Final, TypeVar, get_args
 
 from appliance.energy.counter import AbsentZone, CounterDomain, CounterZone, Unit
@@ -68,21 +69,29 @@ def _made(
     if not isinstance(value, dict):
         raise Malformed(f"line 1: {where} is no object")
     made: dict[str, Any] = dict(known or {})
-    for one in fields(kind):  # type: ignore[arg-type]  # all of them are dataclasses
-        key = camel(one.name)
-        if one.name in made:
+    keys = _keys(kind)
+    for name, key, needed in keys:
+        if name in made:
             continue
         if key not in value:
-            if one.default is MISSING:
+            if needed:
                 raise Malformed(f"line 1: {where} lacks {key}")
             continue
-        if not checks[one.name](value[key]):
+        one = value[key]
+        if not checks[name](one):
             raise Malformed(f"line 1: {key} of {where} is none of ours")
-        made[one.name] = tuple(value[key]) if isinstance(value[key], list) else value[key]
-    unknown = set(value) - {camel(name) for name in checks}
+        made[name] = tuple(one) if isinstance(one, list) else one
+    unknown = set(value) - {key for name, key, _ in keys if name in checks}
     if unknown:
         raise Malformed(f"line 1: {where} has a key that is none of ours: {min(unknown)[:40]!r}")
     return kind(**made)
+
+
+@cache
+def _keys(kind: Callable[..., Any]) -> tuple[tuple[str, str, bool], ...]:
+    """Of each field: its name, its key in the file, whether the key has to be there."""
+    several = fields(kind)  # type: ignore[arg-type]  # all of them are dataclasses
+    return tuple((one.name, camel(one.name), one.default is MISSING) for one in several)
 
 
 def _check_inner(header: Header) -> None:

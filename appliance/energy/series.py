@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from appliance.energy.counter import CounterZone
-from appliance.energy.counters import Delta, Scale, Series
+from appliance.energy.counters import Scale, certain_nj, gap_of
 from appliance.energy.sentinels import is_sentinel
 
 _STALE_NS: Final = 10_000_000
@@ -66,17 +66,18 @@ class ZoneSeries:
         """It was there before it could be read."""
         self.power_gap_ns = _LONGEST_POWER_GAP_PERIODS * max(period_ns, zone.update_period_ns)
         self._factor = 1000 if zone.unit == "mj" else 1
-        self._series = Series(scale_of(zone), zone.most_uw, zone.update_period_ns)
+        self._scale = scale_of(zone)
+        self._stale_ns = max(_STALE_NS, 10 * zone.update_period_ns)
         self._gap = False
         self._carry = 0
+        """Of what is no whole microjoule: nanojoules, or half picojoules of power."""
 
     @property
     def unit_nj(self) -> int:
         """What one count is worth: the counter's resolution; 0 for power."""
         if self.zone.unit == "mw":
             return 0
-        scale = self._series.scale
-        return scale.unit_nj * self._factor if self._factor > 1 else scale.unit_nj
+        return self._scale.unit_nj * self._factor
 
     def advance(self, raw: int | None, at_ns: int) -> Step | Break | None:
         """None: the first reading, none at all, or one at the moment of the last (merged with the next)."""
@@ -105,21 +106,27 @@ class ZoneSeries:
             self.flags |= {"gap", "bridged"}
         self._gap = False
         self.last_ns, self.last_raw = at_ns, raw
-        self.only_zero = self.only_zero and raw == 0
+        if raw:
+            self.only_zero = False
 
     def _energy(self, raw: int, at_ns: int) -> Step | Break | None:
+        """The same as `counters.Series`, which a property test holds it to, without a state anew for every reading."""
         since_ns = self.last_ns
-        self._series, step = self._series.advance(raw * self._factor, at_ns)
         if since_ns is None:
             self._took(raw, at_ns)
-        if step is None or since_ns is None:
             return None
-        if isinstance(step, Delta):
+        if at_ns <= since_ns:
+            return None
+        zone, factor = self.zone, self._factor
+        before_uj, now_uj = self.last_raw * factor, raw * factor
+        energy_nj = certain_nj(self._scale, before_uj, now_uj, at_ns - since_ns, zone.most_uw, zone.update_period_ns)
+        if energy_nj is not None:
             self._took(raw, at_ns)
-            if step.energy_nj == 0 and step.dt_ns > max(_STALE_NS, 10 * self.zone.update_period_ns):
+            if energy_nj == 0 and at_ns - since_ns > self._stale_ns:
                 self.flags.add("stale")
-            self._series, whole = self._series.microjoules(step)
+            whole, self._carry = divmod(self._carry + energy_nj, 1000)
             return Step(since_ns, at_ns, whole)
+        step = gap_of(self._scale, before_uj, now_uj, at_ns - since_ns, zone.most_uw, zone.update_period_ns)
         if step.reason == "out_of_range":
             self.flags.add("out_of_range")
             self._gap = True

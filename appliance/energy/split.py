@@ -27,11 +27,14 @@ def apportion(total: int, weights: Sequence[int]) -> list[int] | None:
     whole = sum(weights)
     if whole <= 0:
         return None
-    shares = [total * weight // whole for weight in weights]
+    products = [total * weight for weight in weights]
+    shares = [product // whole for product in products]
     left = total - sum(shares)
-    by_remainder = sorted(range(len(weights)), key=lambda at: (-(total * weights[at] % whole), at))
-    for at in by_remainder[:left]:
-        shares[at] += 1
+    if left:
+        remainders = [product % whole for product in products]
+        # Sorting keeps the order of equals, in reverse too.
+        for at in sorted(range(len(shares)), key=remainders.__getitem__, reverse=True)[:left]:
+            shares[at] += 1
     return shares
 
 
@@ -41,17 +44,28 @@ def split(measured_uj: int, idle_uw: int, dt_ns: int, members_cpu_us: Sequence[i
     `system_cpu_us` is the machine's busy time less the members'; it may be negative (two clocks) and counts as 0 then.
     Members come in the order of their stable ids, so that equal weights fall alike everywhere.
     """
-    idle = min(measured_uj, idle_uw * dt_ns // _NS)
-    dynamic = measured_uj - idle
-    weights = [max(0, cpu) for cpu in members_cpu_us]
-    shares = apportion(dynamic, [*weights, max(0, system_cpu_us)])
+    rest_uj = idle_uw * dt_ns // _NS
+    idle, system, members = shares_of(measured_uj, rest_uj, members_cpu_us, system_cpu_us)
     flags = []
-    if measured_uj < idle_uw * dt_ns // _NS:
+    if measured_uj < rest_uj:
         flags.append("below_idle")
     if min(members_cpu_us, default=0) < 0:
         flags.append("negative_cpu")
-    if -system_cpu_us * 100 > sum(weights) * _EXCESS_PERCENT:
+    if -system_cpu_us * 100 > sum(max(0, cpu) for cpu in members_cpu_us) * _EXCESS_PERCENT:
         flags.append("cpu_excess")
+    return Split(idle, system, tuple(members), tuple(flags))
+
+
+def shares_of(
+    measured_uj: int, rest_uj: int, members_cpu_us: Sequence[int], system_cpu_us: int
+) -> tuple[int, int, Sequence[int]]:
+    """(idle, system, members): `split` without its flags, for those who split a window's every sample. `rest_uj`: what
+    idle takes, if there is as much."""
+    idle = min(measured_uj, rest_uj)
+    dynamic = measured_uj - idle
+    weights = [cpu if cpu > 0 else 0 for cpu in members_cpu_us]
+    weights.append(system_cpu_us if system_cpu_us > 0 else 0)
+    shares = apportion(dynamic, weights)
     if shares is None:
-        return Split(idle, dynamic, (0,) * len(weights), tuple(flags))
-    return Split(idle, shares[-1], tuple(shares[:-1]), tuple(flags))
+        return idle, dynamic, (0,) * len(members_cpu_us)
+    return idle, shares.pop(), shares

@@ -18,7 +18,7 @@ from appliance.energy.members import CpuMoment, CpuShare, CpuTimes
 from appliance.energy.occupancy import Occupancy
 from appliance.energy.readings import Header
 from appliance.energy.series import Break, Step, ZoneSeries, is_slow
-from appliance.energy.split import split
+from appliance.energy.split import shares_of
 
 _NS: Final = 10**9
 _EXCESS_PERCENT: Final = 2
@@ -49,6 +49,10 @@ class Track:
         self.unsplit = False
         """Some energy was read without the machine's CPU time."""
         self._own = frozenset(one.id for one in header.cgroups if one.trial == "own")
+        self._known_ids: tuple[str, ...] = ()
+        self._own_places: list[int] = []
+        """In `_known_ids`, those of the trial's own."""
+        self._is_gpu = zone.domain == "gpu"
         self._opened_ns = int(header.opened_boottime_ns)
         self._unit_ns = 1000 if header.cpu_unit == "us" else 1
         self._lag = header.cpus * header.tick_ns // self._unit_ns
@@ -108,14 +112,16 @@ class Track:
         self.gross_uj += step.energy_uj
         self.unsplit = self.unsplit or blind
         covering = self._inner.covering(step.since_ns, step.until_ns)
-        self._inner.book(covering, f"gross {self.zone.id}", step.energy_uj)
+        if covering:
+            self._inner.book(covering, f"gross {self.zone.id}", step.energy_uj)
         if self.slow:
             self._capacity_ns += cpus * dt_ns
             return
         share = cpu.since(self._since)
         self._rate(step.energy_uj, share, cpus * dt_ns)
-        own = self._split(step, share, on.on(self.zone.id))
-        self._inner.book(covering, f"own {self.zone.id}", own)
+        own = self._split(step, share, on.on(self.zone.id) if self._is_gpu else ())
+        if covering:
+            self._inner.book(covering, f"own {self.zone.id}", own)
 
     def _split_whole(self, at_ns: int, cpu: CpuTimes, on: Occupancy) -> None:
         """The window as one step: idle once, weights of all its CPU time, whoever was on a board at any moment."""
@@ -126,7 +132,10 @@ class Track:
 
     def _rate(self, energy_uj: int, share: CpuShare, capacity_ns: int) -> None:
         if self.ratio_uj is not None and capacity_ns:
-            own = sum(used for one, used in zip(share.ids, share.members, strict=True) if one in self._own)
+            if share.ids is not self._known_ids:
+                self._known_ids = share.ids
+                self._own_places = [at for at, one in enumerate(share.ids) if one in self._own]
+            own = sum([share.members[at] for at in self._own_places])
             self.ratio_uj += min(energy_uj, energy_uj * own * self._unit_ns // capacity_ns)
 
     def _split(self, step: Step, share: CpuShare, holders: tuple[str, ...]) -> int:
@@ -135,17 +144,19 @@ class Track:
             return 0
         dt_ns = step.until_ns - step.since_ns
         idle_uw = self.idle.at(self._opened_ns + (step.since_ns + step.until_ns) // 2)
-        if self.zone.domain == "gpu":
+        rest_uj = idle_uw * dt_ns // _NS
+        if self._is_gpu:
             ids = holders
-            found = split(step.energy_uj, idle_uw, dt_ns, [1] * len(ids), 0)
+            idle, system, members = shares_of(step.energy_uj, rest_uj, [1] * len(ids), 0)
         else:
             ids = share.ids
-            found = split(step.energy_uj, idle_uw, dt_ns, share.members, self._left(share.machine, share.whole))
-        self.rest_uj += idle_uw * dt_ns // _NS
-        self.idle_uj += found.idle_uj
-        self.system_uj += found.system_uj
+            left = self._left(share.machine, share.whole)
+            idle, system, members = shares_of(step.energy_uj, rest_uj, share.members, left)
+        self.rest_uj += rest_uj
+        self.idle_uj += idle
+        self.system_uj += system
         booked = 0
-        for one, energy_uj in zip(ids, found.members_uj, strict=True):
+        for one, energy_uj in zip(ids, members, strict=True):
             if one in self._own:
                 self.own_uj[one] = self.own_uj.get(one, 0) + energy_uj
                 booked += energy_uj

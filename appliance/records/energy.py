@@ -128,3 +128,8 @@ class TrialEnergy(Wire):
     local: Annotated[EnergyFigure | None, INFORMATIVE] = None
     cloud: Annotated[EnergyFigure | None, INFORMATIVE] = None
     """Always modelled."""
+
+    @property
+    def metered(self) -> bool:
+        """Of counters: there are raw readings of it."""
+        return self.readings is not None

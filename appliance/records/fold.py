@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from appliance.records.blob import BlobRef
+from appliance.records.outline import AnyTrial, RecordOutline, TrialOutline
 from appliance.records.plan import TrialKey, TrialPlan, trial_keys
 from appliance.records.record import (
     HarnessStamp,
@@ -23,6 +24,8 @@ from appliance.records.record import (
 )
 from appliance.records.summarise import summarise
 from appliance.records.trial import Baseline, TrialResult
+
+Trial = TypeVar("Trial", TrialResult, TrialOutline)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,22 @@ def fold(plan: TrialPlan, stamps: Stamps, baselines: Iterable[Baseline], trials:
 
     A trial that the plan does not have, or has twice, is our bug: ValueError.
     """
-    by_key: dict[TrialKey, TrialResult] = {}
+    ordered = _ordered(plan, trials)
+    return _record(plan, stamps, baselines, ordered, ordered)
+
+
+def fold_outlines(
+    plan: TrialPlan, stamps: Stamps, baselines: Iterable[Baseline], trials: Iterable[TrialOutline]
+) -> tuple[Record, RecordOutline]:
+    """As `fold`, of trials that lie elsewhere: the record without them, and its outline with theirs."""
+    ordered = _ordered(plan, trials)
+    # As it is read again: canonical bytes have their own order of keys, which a report shows.
+    record = Record.from_canonical(_record(plan, stamps, baselines, ordered, ()).canonical(), "record")
+    return record, RecordOutline.of(record, ordered)
+
+
+def _ordered(plan: TrialPlan, trials: Iterable[Trial]) -> tuple[Trial, ...]:
+    by_key: dict[TrialKey, Trial] = {}
     for trial in trials:
         if trial.key in by_key:
             raise ValueError(f"two results of one trial: {trial.key}")
@@ -64,7 +82,16 @@ def fold(plan: TrialPlan, stamps: Stamps, baselines: Iterable[Baseline], trials:
     planned = trial_keys(plan)
     if strangers := set(by_key) - set(planned):
         raise ValueError(f"results of trials that the plan does not have: {strangers}")
-    ordered = tuple(by_key[key] for key in planned if key in by_key)
+    return tuple(by_key[key] for key in planned if key in by_key)
+
+
+def _record(
+    plan: TrialPlan,
+    stamps: Stamps,
+    baselines: Iterable[Baseline],
+    told: Sequence[AnyTrial],
+    trials: tuple[TrialResult, ...],
+) -> Record:
     return Record(
         record_id=stamps.record_id,
         plan=plan,
@@ -79,7 +106,7 @@ def fold(plan: TrialPlan, stamps: Stamps, baselines: Iterable[Baseline], trials:
         self_correct=plan.self_correct,
         auto=plan.auto,
         challenge=plan.challenge,
-        complete=is_complete(plan, ordered),
+        complete=is_complete(plan, told),
         dry_run=stamps.dry_run,
         warnings=stamps.warnings,
         version=stamps.version,
@@ -92,13 +119,13 @@ def fold(plan: TrialPlan, stamps: Stamps, baselines: Iterable[Baseline], trials:
         prices=stamps.prices,
         trust=stamps.trust,
         baselines=_baselines_of(plan, baselines),
-        trials=ordered,
-        summary=summarise(plan, ordered),
+        trials=trials,
+        summary=summarise(plan, told),
         journal=stamps.journal,
     )
 
 
-def is_complete(plan: TrialPlan, trials: Iterable[TrialResult]) -> bool:
+def is_complete(plan: TrialPlan, trials: Iterable[AnyTrial]) -> bool:
     """Whether every planned trial ended by itself."""
     return {trial.key for trial in trials if trial.outcome != "cancelled"} == set(trial_keys(plan))
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from appliance.records.record import HostStamp, Record
+from appliance.records.outline import AnyRecord
+from appliance.records.record import HostStamp
 from appliance.records.summary import EnergySum, PassSummary
 from appliance.records.words import UNRELIABLE
 
@@ -77,7 +78,7 @@ def _mixed(energy: EnergySum) -> bool:
     return 0 < energy.modelled < energy.trials
 
 
-def ranking_refusal(records: Sequence[Record], sweep: int) -> tuple[str, ...]:
+def ranking_refusal(records: Sequence[AnyRecord], sweep: int) -> tuple[str, ...]:
     """Why one pass of these records may not be ranked by joules, naming the fields (row L3); empty where it may.
 
     What counters gave is one kind, apportioned or not; what a model gave is another. Models are ranked on one machine

@@ -7,14 +7,15 @@ are dropped, and whoever appends next first cuts the file to `kept_bytes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeGuard
 
 from pydantic import Field, TypeAdapter
 
 from appliance.errors import InputRefused
 from appliance.pins import Sha256
+from appliance.records.outline import AnyTrial, TrialOutline
 from appliance.records.record import CalibrationStamp, Check, HarnessStamp, HostStamp, IdleStamp
 from appliance.records.trial import Baseline, TrialResult
 from appliance.records.words import NOISE
@@ -110,30 +111,47 @@ JournalLine: Final[TypeAdapter[Line]] = TypeAdapter(Annotated[Line, Field(discri
 """Any one line; the root of the schema journal-v1."""
 
 
+@dataclass(frozen=True, slots=True)
+class TrialPlace:
+    """A line about a trial that was read and checked, of which the outline is kept and the rest stays in the file."""
+
+    plan_digest: str
+    trial: int
+    ended: bool
+    """A TrialLine; else an InterruptedLine."""
+    result: TrialOutline
+    at: int
+    bytes: int
+    """With its line feed."""
+
+
+AboutTrial = TrialLine | InterruptedLine | TrialPlace
+
+
 @dataclass(frozen=True)
-class Journal:
-    """A journal as read; `kept_bytes` is where the next line goes, `dropped_bytes` what was half-written after it."""
+class Told:
+    """What a journal tells, whether its trials are at hand or on the disk; `kept_bytes` is where the next line goes,
+    `dropped_bytes` what was half-written after it."""
 
     header: HeaderLine
-    lines: tuple[Line, ...]
+    lines: tuple[Line | TrialPlace, ...]
     kept_bytes: int
     dropped_bytes: int
 
-    def results(self, plan_digest: str) -> tuple[TrialResult, ...]:
-        """The last word on every trial of one plan, in the order of their index; an interrupted one only where no
-        later or earlier line says how it ended."""
-        last: dict[int, TrialLine | InterruptedLine] = {}
-        for line in self.lines:
-            if not isinstance(line, TrialLine | InterruptedLine) or line.plan_digest != plan_digest:
-                continue
-            if isinstance(line, InterruptedLine) and isinstance(last.get(line.trial), TrialLine):
-                continue
-            last[line.trial] = line
-        return tuple(last[index].result for index in sorted(last))
-
-    def finished(self) -> dict[int, TrialResult]:
+    def finished(self) -> dict[int, AnyTrial]:
         """Index over all plans -> the result of every trial that needs no further run."""
-        return {line.trial: line.result for line in self.lines if isinstance(line, TrialLine)}
+        return {line.trial: line.result for line in self.lines if is_ended(line)}
+
+    def replaced(self, plan_digest: str) -> Iterator[AnyTrial]:
+        """How trials of one plan had ended which a later line is about once more."""
+        ended: dict[int, AnyTrial] = {}
+        for line in self.lines:
+            if not isinstance(line, AboutTrial) or line.plan_digest != plan_digest:
+                continue
+            if line.trial in ended:
+                yield ended.pop(line.trial)
+            if is_ended(line):
+                ended[line.trial] = line.result
 
     def baselines(self) -> tuple[Baseline, ...]:
         """The last one of each task and image, in the order of their first appearance."""
@@ -168,19 +186,19 @@ class Journal:
         for line in reversed(self.lines):
             if isinstance(line, IdleLine):
                 return False
-            if isinstance(line, TrialLine) and _is_metered(line):
+            if is_ended(line) and _is_metered(line):
                 return True
         return False
 
     def rests_on_one_side(self) -> bool:
         """Whether a metered trial has no look after it in the boot of the one before it: no line leads over a boot."""
-        last = {line.trial: at for at, line in enumerate(self.lines) if isinstance(line, TrialLine)}
+        last = {line.trial: at for at, line in enumerate(self.lines) if is_ended(line)}
         looks = [(at, line.idle.boot_id) for at, line in enumerate(self.lines) if isinstance(line, IdleLine)]
         for at in last.values():
             line = self.lines[at]
             before = [boot for place, boot in looks if place < at]
             after = {boot for place, boot in looks if place > at}
-            if isinstance(line, TrialLine) and _is_metered(line) and before and before[-1] not in after:
+            if is_ended(line) and _is_metered(line) and before and before[-1] not in after:
                 return True
         return False
 
@@ -201,8 +219,37 @@ class Journal:
         return first if all(one == first for one in starts) else None
 
 
-def _is_metered(line: TrialLine) -> bool:
-    return line.result.energy is not None and line.result.energy.readings is not None
+@dataclass(frozen=True)
+class Journal(Told):
+    """One that is held whole."""
+
+    lines: tuple[Line, ...]
+
+    def results(self, plan_digest: str) -> tuple[TrialResult, ...]:
+        """The last word on every trial of one plan, in the order of their index."""
+        return tuple(line.result for line in last_words(self.lines, plan_digest) if not isinstance(line, TrialPlace))
+
+
+def last_words(lines: Iterable[Line | TrialPlace], plan_digest: str) -> tuple[AboutTrial, ...]:
+    """The last line about every trial of one plan, in the order of their index; one that says it was interrupted only
+    where no later or earlier one says how it ended."""
+    last: dict[int, AboutTrial] = {}
+    for line in lines:
+        if not isinstance(line, AboutTrial) or line.plan_digest != plan_digest:
+            continue
+        if not is_ended(line) and line.trial in last and is_ended(last[line.trial]):
+            continue
+        last[line.trial] = line
+    return tuple(last[index] for index in sorted(last))
+
+
+def is_ended(line: Line | TrialPlace) -> TypeGuard[TrialLine | TrialPlace]:
+    """It says how a trial ended by itself."""
+    return isinstance(line, TrialLine) or (isinstance(line, TrialPlace) and line.ended)
+
+
+def _is_metered(line: TrialLine | TrialPlace) -> bool:
+    return line.result.energy is not None and line.result.energy.metered
 
 
 def _checked_after(host: HostStamp, checks: tuple[Check, ...]) -> HostStamp:
@@ -218,22 +265,26 @@ def encode(line: Line) -> bytes:
 def decode(content: bytes, where: str) -> Journal:
     """Raises InputRefused, naming the line, for anything that no crash of ours explains."""
     kept = content.rfind(b"\n") + 1
-    lines = [_line(raw, f"{where}:{number}") for number, raw in enumerate(content[:kept].split(b"\n")[:-1], start=1)]
-    header = _header_of(lines, where)
-    return Journal(header, tuple(lines[1:]), kept_bytes=kept, dropped_bytes=len(content) - kept)
+    lines = [
+        decode_line(raw, f"{where}:{number}") for number, raw in enumerate(content[:kept].split(b"\n")[:-1], start=1)
+    ]
+    header = header_of(lines, where)
+    return Journal(header=header, lines=tuple(lines[1:]), kept_bytes=kept, dropped_bytes=len(content) - kept)
 
 
-def _line(raw: bytes, where: str) -> Line:
+def decode_line(raw: bytes, where: str) -> Line:
+    """Without its line feed. Raises InputRefused."""
     return parsed(raw, where, lambda content: JournalLine.validate_json(content, by_alias=True, by_name=False))
 
 
-def _header_of(lines: Sequence[Line], where: str) -> HeaderLine:
+def header_of(lines: Sequence[Line | TrialPlace], where: str) -> HeaderLine:
+    """The first of them. Raises InputRefused where it is none, or a line does not go with it."""
     if not lines or not isinstance(lines[0], HeaderLine):
         raise InputRefused("does not begin with its header", where=f"{where}:1", mend="start a new run")
     header = lines[0]
     for number, line in enumerate(lines[1:], start=2):
         if isinstance(line, HeaderLine):
             raise InputRefused("a second header", where=f"{where}:{number}", mend="start a new run")
-        if isinstance(line, TrialLine | InterruptedLine) and line.plan_digest not in header.plan_digests:
+        if isinstance(line, AboutTrial) and line.plan_digest not in header.plan_digests:
             raise InputRefused("a trial of a plan that is not in the header", where=f"{where}:{number}: $.planDigest")
     return header

@@ -113,8 +113,8 @@ class HostStamp(Wire):
     id: Annotated[str, INFORMATIVE]
     """An opaque digest of the machine's id: equal on the same machine, tells nothing else."""
     cpu: Annotated[str, INFORMATIVE]
-    cores: Annotated[int, INFORMATIVE]
-    memory_mib: Annotated[int, INFORMATIVE] = Field(alias="memory")
+    cores: Annotated[int, INFORMATIVE] = Field(ge=0)
+    memory_mib: Annotated[int, INFORMATIVE] = Field(alias="memory", ge=0)
     """In MiB."""
     gpus: Annotated[tuple[str, ...], INFORMATIVE]
     kernel: Annotated[str, INFORMATIVE]

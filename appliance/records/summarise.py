@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import Final, TypeVar
 
-from appliance.records.energy import EnergyFigure
 from appliance.records.money import total_usd
+from appliance.records.outline import AnyFigure, AnyTrial
 from appliance.records.plan import TrialPlan, trial_keys
 from appliance.records.summary import BestOfK, EnergySum, NumberOrInfinity, PassSummary, Summary
-from appliance.records.trial import TrialResult
 from appliance.records.words import BASIS_BEST_FIRST, OUTCOMES, PROVENANCE_BEST_FIRST, Outcome
 
 SCORED: Final[frozenset[Outcome]] = frozenset({"resolved", "unresolved"})
@@ -20,16 +19,16 @@ COUNTED: Final[frozenset[Outcome]] = SCORED | {"unscored"}
 Word = TypeVar("Word", bound=str)
 
 
-def summarise(plan: TrialPlan, trials: Sequence[TrialResult]) -> Summary:
+def summarise(plan: TrialPlan, trials: Sequence[AnyTrial]) -> Summary:
     """One entry a pass of the plan, also for a pass of which nothing ran."""
-    by_pass: dict[int, list[TrialResult]] = {sweep: [] for sweep in range(plan.passes)}
+    by_pass: dict[int, list[AnyTrial]] = {sweep: [] for sweep in range(plan.passes)}
     for trial in trials:
         by_pass[trial.key.pass_].append(trial)
     planned = Counter(key.pass_ for key in trial_keys(plan))
     return Summary(passes=tuple(_one_pass(plan, sweep, planned[sweep], by_pass[sweep]) for sweep in range(plan.passes)))
 
 
-def _one_pass(plan: TrialPlan, sweep: int, planned: int, trials: Sequence[TrialResult]) -> PassSummary:
+def _one_pass(plan: TrialPlan, sweep: int, planned: int, trials: Sequence[AnyTrial]) -> PassSummary:
     outcomes = Counter(trial.outcome for trial in trials)
     counted = [trial for trial in trials if trial.outcome in COUNTED]
     resolved, scored = outcomes["resolved"], outcomes["resolved"] + outcomes["unresolved"]
@@ -68,7 +67,7 @@ def _joules_per_resolved(energy: EnergySum | None, resolved: int) -> NumberOrInf
     return energy.net_uj / 1e6 / resolved
 
 
-def energy_sum(figures: Sequence[EnergyFigure | None]) -> EnergySum | None:
+def energy_sum(figures: Sequence[AnyFigure | None]) -> EnergySum | None:
     """A sum shows its worst provenance and basis, and is None as soon as one part is (rows J46, L6).
 
     `figures` has an entry for every trial that the sum is of; None for a trial without any figure.
@@ -108,7 +107,7 @@ def _sum(parts: Iterable[int | None]) -> int | None:
     return total
 
 
-def best_of_k(counted: Sequence[TrialResult], k: int) -> BestOfK:
+def best_of_k(counted: Sequence[AnyTrial], k: int) -> BestOfK:
     """The first k rollouts of every task of one pass, costs and joules cumulative (rows J28, J29)."""
     first = [trial for trial in counted if trial.key.rollout < k]
     scored = {trial.key.task for trial in counted if trial.outcome in SCORED}
@@ -122,13 +121,13 @@ def best_of_k(counted: Sequence[TrialResult], k: int) -> BestOfK:
     )
 
 
-def _local(trial: TrialResult) -> EnergyFigure | None:
+def _local(trial: AnyTrial) -> AnyFigure | None:
     """Without a cloud part the whole is local."""
     if trial.energy is None:
         return None
     return trial.energy.local if trial.energy.cloud is not None else trial.energy.total
 
 
-def _part_sum(trials: Sequence[TrialResult], part: Callable[[TrialResult], EnergyFigure | None]) -> int | None:
+def _part_sum(trials: Sequence[AnyTrial], part: Callable[[AnyTrial], AnyFigure | None]) -> int | None:
     summed = energy_sum([part(trial) for trial in trials])
     return summed.net_uj if summed else None

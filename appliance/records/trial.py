@@ -141,7 +141,7 @@ class TrialResult(Wire):
     started_at: Annotated[str, INFORMATIVE]
     wall_seconds: Annotated[float | None, compared("informative", "wall_band")]
     """Of the window: exec to exit."""
-    latency_ms: Annotated[float | None, INFORMATIVE] = None
+    latency_ms: Annotated[float | None, INFORMATIVE] = Field(default=None, ge=0)
     solver_exit: Annotated[int | None, OUTCOME]
     protocol_exit: Annotated[int | None, OUTCOME] = None
     grade: Annotated[Grade | None, OUTCOME]
@@ -150,15 +150,15 @@ class TrialResult(Wire):
     cpu_seconds: Annotated[dict[str, float | None], INFORMATIVE]
     """By role."""
     cpu_source: Annotated[Literal["cgroup_parent", "stats_one_shot"] | None, INFORMATIVE]
-    peak_memory_mib: Annotated[float | None, INFORMATIVE]
-    disk_mib: Annotated[float | None, INFORMATIVE]
-    oom_kills: Annotated[int | None, INFORMATIVE]
-    pids_denied: Annotated[int | None, INFORMATIVE]
+    peak_memory_mib: Annotated[float | None, INFORMATIVE] = Field(ge=0)
+    disk_mib: Annotated[float | None, INFORMATIVE] = Field(ge=0)
+    oom_kills: Annotated[int | None, INFORMATIVE] = Field(ge=0)
+    pids_denied: Annotated[int | None, INFORMATIVE] = Field(ge=0)
     streams: Annotated[Streams | None, INFORMATIVE]
     energy: Annotated[TrialEnergy | None, INFORMATIVE]
     usage: Annotated[UsageByWhom, INFORMATIVE] = UsageByWhom()
     cost_usd: Annotated[CostByWhom, COST_BAND] = CostByWhom()
-    exchanges: Annotated[int | None, INFORMATIVE] = None
+    exchanges: Annotated[int | None, INFORMATIVE] = Field(default=None, ge=0)
     cassette: Annotated[BlobRef | None, INFORMATIVE] = None
     replay_level: Annotated[Literal["exact", "masked", "structural"] | None, INFORMATIVE] = None
     observations: Annotated[tuple[dict[str, Any], ...], OUTCOME] = ()

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from appliance.records.record import Record
+from appliance.records.outline import AnyRecord
 
 
 @dataclass(frozen=True)
 class Cohort:
     key: tuple[tuple[str, str], ...]
     """`(field, value)`: what has to be equal."""
-    records: tuple[Record, ...]
+    records: tuple[AnyRecord, ...]
 
 
-def cohorts(records: Sequence[Record]) -> tuple[Cohort, ...]:
+def cohorts(records: Sequence[AnyRecord]) -> tuple[Cohort, ...]:
     """In the order of their first record. Energy provenance is no part: it refuses a ranking, not a table (row L3)."""
-    groups: dict[tuple[tuple[str, str], ...], list[Record]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[AnyRecord]] = {}
     for record in records:
         groups.setdefault(_key(record), []).append(record)
     return tuple(Cohort(key, tuple(group)) for key, group in groups.items())
@@ -32,7 +32,7 @@ def differing_fields(groups: Sequence[Cohort]) -> tuple[str, ...]:
     return tuple(field for field, several in values.items() if len(several) > 1)
 
 
-def _key(record: Record) -> tuple[tuple[str, str], ...]:
+def _key(record: AnyRecord) -> tuple[tuple[str, str], ...]:
     plan = record.plan
     judge = record.judge.canonical().decode() if record.judge else "none"
     return (

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from appliance.records.record import Record, RestStamp
+from appliance.records.outline import AnyRecord
+from appliance.records.record import RestStamp
 from appliance.records.summarise import COUNTED
 from appliance.records.summary import EnergySum
 from appliance.records.words import UNRELIABLE
@@ -42,7 +43,7 @@ _WORDS: Final[dict[str, str]] = {
 """Flags that are no words for a person as they stand."""
 
 
-def of_pass(record: Record, sweep: int, energy: EnergySum) -> Iterator[str]:
+def of_pass(record: AnyRecord, sweep: int, energy: EnergySum) -> Iterator[str]:
     """Counts of what keeps a sum from being whole, ranked or clean (rows J42, L3)."""
     if energy.below_floor:
         yield (f"~ {energy.below_floor} of {energy.trials} below what the meter can resolve: no ranking by joules")
@@ -68,7 +69,7 @@ def of_pass(record: Record, sweep: int, energy: EnergySum) -> Iterator[str]:
         yield f"energy: {', '.join(said)}"
 
 
-def _why_missing(record: Record, sweep: int) -> str:
+def _why_missing(record: AnyRecord, sweep: int) -> str:
     """The commonest reasons first, with their count where there are several."""
     counted = [trial.energy for trial in record.trials if trial.key.pass_ == sweep and trial.outcome in COUNTED]
     said = Counter(
@@ -81,7 +82,7 @@ def _why_missing(record: Record, sweep: int) -> str:
     return "; ".join([*shown, *more])
 
 
-def _windows(record: Record) -> Iterator[str]:
+def _windows(record: AnyRecord) -> Iterator[str]:
     """How windows lay to each other; gross is of the whole machine, so overlapping ones have the same joules."""
     totals = [trial.energy.total for trial in record.trials if trial.energy]
     counted = [total for total in totals if total.basis != "modelled" and total.gross_uj is not None]
@@ -93,7 +94,7 @@ def _windows(record: Record) -> Iterator[str]:
         yield "scheduling shared"
 
 
-def of_meter(record: Record) -> Iterator[str]:
+def of_meter(record: AnyRecord) -> Iterator[str]:
     meter = record.meter
     yield from _windows(record)
     if meter.counters:

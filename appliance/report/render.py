@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from appliance.printing import json_text
 from appliance.records.frontier import Frontier, Point, energy_point, frontier, ranking_refusal
-from appliance.records.record import Record
+from appliance.records.outline import AnyRecord
 from appliance.records.words import OUTCOMES
 from appliance.report.cohorts import cohorts, differing_fields
 from appliance.report.text import render_text
@@ -20,7 +20,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _SEVERAL: Final = 2
 
 
-def render(records: Sequence[Record], form: Form, *, ratio: bool = False) -> str:
+def render(records: Sequence[AnyRecord], form: Form, *, ratio: bool = False) -> str:
     """Ends with a line feed; depends on the records alone. `ratio`: a column more in the text (the others have it)."""
     match form:
         case "text":
@@ -31,7 +31,7 @@ def render(records: Sequence[Record], form: Form, *, ratio: bool = False) -> str
             return _csv(records)
 
 
-def report_value(records: Sequence[Record]) -> dict[str, Any]:
+def report_value(records: Sequence[AnyRecord]) -> dict[str, Any]:
     """Not verified: whoever needs to know who says so runs `verify`."""
     groups = cohorts(records)
     return {
@@ -48,12 +48,12 @@ def report_value(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _suite(record: Record) -> dict[str, Any]:
+def _suite(record: AnyRecord) -> dict[str, Any]:
     suite = record.plan.suite
     return {"name": suite.name, "version": suite.version, "digest": suite.digest, "tasks": len(record.plan.tasks)}
 
 
-def _record(record: Record) -> dict[str, Any]:
+def _record(record: AnyRecord) -> dict[str, Any]:
     checks = record.suite.checks.json_value() if record.suite.checks else {}
     return {
         "recordId": record.record_id,
@@ -77,7 +77,7 @@ def _record(record: Record) -> dict[str, Any]:
     }
 
 
-def _energy_frontiers(records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+def _energy_frontiers(records: Sequence[AnyRecord]) -> Iterator[dict[str, Any]]:
     if len(records) < _SEVERAL:
         return
     for sweep in range(min(len(record.summary.passes) for record in records)):
@@ -102,7 +102,7 @@ def _point(point: Point) -> dict[str, Any]:
     return {"recordId": point.label, "resolution": point.resolution, "joules": point.cost}
 
 
-def _csv(records: Sequence[Record]) -> str:
+def _csv(records: Sequence[AnyRecord]) -> str:
     """One line a record and pass, in the order given."""
     rows = [row for record in records for row in _csv_rows(record)]
     stream = io.StringIO()
@@ -112,7 +112,7 @@ def _csv(records: Sequence[Record]) -> str:
     return stream.getvalue()
 
 
-def _csv_rows(record: Record) -> Iterator[dict[str, Any]]:
+def _csv_rows(record: AnyRecord) -> Iterator[dict[str, Any]]:
     for found in record.summary.passes:
         energy = found.energy
         low, high = energy.interval if energy and energy.interval else (None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from appliance.records.frontier import Frontier, energy_point, frontier, money_point, ranking_refusal
-from appliance.records.record import Record
+from appliance.records.outline import AnyRecord
 from appliance.records.summary import PassSummary
 from appliance.records.words import NOISE
 from appliance.report import energy_remarks, joules, words
@@ -18,7 +18,7 @@ _RIGHT = frozenset({2, 3, 4, 5, 6})
 _ENERGY_RIGHT = frozenset({1})
 
 
-def render_text(records: Sequence[Record], *, ratio: bool = False) -> str:
+def render_text(records: Sequence[AnyRecord], *, ratio: bool = False) -> str:
     """A cohort's resolution and its joules, with what the figures need beside them; ends with a line feed.
 
     `ratio`: also what Kepler's utilisation ratio would credit.
@@ -51,7 +51,7 @@ def _cohort(group: Cohort, ratio: bool) -> Iterator[str]:
     yield from _frontiers(group.records)
 
 
-def _named(records: Sequence[Record]) -> list[tuple[str, Record]]:
+def _named(records: Sequence[AnyRecord]) -> list[tuple[str, AnyRecord]]:
     """Solver names; where two are the same, with their record's id."""
     names = [record.solver.name for record in records]
     return [
@@ -60,7 +60,7 @@ def _named(records: Sequence[Record]) -> list[tuple[str, Record]]:
     ]
 
 
-def _row(name: str, record: Record, found: PassSummary) -> tuple[str, ...]:
+def _row(name: str, record: AnyRecord, found: PassSummary) -> tuple[str, ...]:
     resolved = found.outcomes["resolved"]
     return (
         name,
@@ -74,7 +74,7 @@ def _row(name: str, record: Record, found: PassSummary) -> tuple[str, ...]:
     )
 
 
-def _energy_table(records: Sequence[Record], ratio: bool) -> Iterator[str]:
+def _energy_table(records: Sequence[AnyRecord], ratio: bool) -> Iterator[str]:
     """Two lines a pass: all of its counted trials, and what that makes for each resolved one. Net is the headline."""
     kinds: tuple[joules.Kind, ...] = ("net", "gross", "ratio") if ratio else ("net", "gross")
     rows = []
@@ -87,7 +87,7 @@ def _energy_table(records: Sequence[Record], ratio: bool) -> Iterator[str]:
     yield from table(("solver", "pass", "joules", *kinds, "from"), rows, right=_ENERGY_RIGHT)
 
 
-def model_of(record: Record) -> str:
+def model_of(record: AnyRecord) -> str:
     return record.model.name if record.model else "none"
 
 
@@ -95,7 +95,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _remarks(record: Record) -> Iterator[str]:
+def _remarks(record: AnyRecord) -> Iterator[str]:
     """What a reader must know before believing a row."""
     if record.dry_run:
         yield "a dry run: nothing ran"
@@ -120,7 +120,7 @@ def _remarks(record: Record) -> Iterator[str]:
     yield from (f"warning: {cell(warning)}" for warning in record.warnings)
 
 
-def _noise(record: Record) -> Iterator[str]:
+def _noise(record: AnyRecord) -> Iterator[str]:
     """One line a look; hosts are numbered as trials count them, where there are several."""
     for number, host in enumerate(record.hosts):
         if not host.noisy:
@@ -141,7 +141,7 @@ def _listed(names: Sequence[str], reasons: dict[str, str]) -> str:
     return "; ".join(cell(f"{name} ({reasons[name]})" if name in reasons else name) for name in names)
 
 
-def _pass_remarks(record: Record, found: PassSummary, *, several: bool) -> Iterator[str]:
+def _pass_remarks(record: AnyRecord, found: PassSummary, *, several: bool) -> Iterator[str]:
     before = f"pass {found.pass_}: " if several else ""
     scored = found.outcomes["resolved"] + found.outcomes["unresolved"]
     if causes := words.causes(found):
@@ -156,7 +156,7 @@ def _pass_remarks(record: Record, found: PassSummary, *, several: bool) -> Itera
         yield from (f"{before}{remark}" for remark in energy_remarks.of_pass(record, found.pass_, found.energy))
 
 
-def _curves(records: Sequence[Record]) -> Iterator[str]:
+def _curves(records: Sequence[AnyRecord]) -> Iterator[str]:
     """Best of k: one line a k, where there is more than one rollout (rows J28, J31)."""
     for name, record in _named(records):
         for found in record.summary.passes:
@@ -180,7 +180,7 @@ def _curves(records: Sequence[Record]) -> Iterator[str]:
             yield from (f"  {line}" for line in table(heads, rows, right=frozenset(range(5))))
 
 
-def _frontiers(records: Sequence[Record]) -> Iterator[str]:
+def _frontiers(records: Sequence[AnyRecord]) -> Iterator[str]:
     """Of several solvers, by pass: who is beaten by nobody, in joules and in dollars (row J23)."""
     if len(records) < _SEVERAL:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import threading
@@ -15,14 +16,16 @@ from typing import Final
 
 from appliance.digests import sha256_hex
 from appliance.errors import HostRefused, InputRefused, UsageRefused
-from appliance.files import disk_of, fsync_folder, store_blob, write_atomically
-from appliance.reading import read_regular
+from appliance.files import disk_of, fsync_folder, store_blob, write_atomically, writing_atomically
+from appliance.reading import open_regular, read_regular
 from appliance.records import journal
 from appliance.records.blob import BlobRef
+from appliance.records.journal_file import JournalFile, read_journal
 from appliance.records.plan import RunPlan, TrialPlan, trial_keys
 from appliance.records.record import HarnessStamp
 
 _MAX_SOURCES_BYTES: Final = 1024 * 1024
+_PIECE_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,23 @@ class RunFolder:
         with self.taking():
             store_blob(self.blobs, content, digest)
         return BlobRef(sha256=digest, bytes=len(content))
+
+    def keep_journal(self, size: int) -> BlobRef:
+        """The journal's first `size` bytes as a blob. Raises HostRefused where the disk does not take it."""
+        digest = hashlib.sha256()
+        for piece in self._journal_pieces(size):
+            digest.update(piece)
+        kept = BlobRef(sha256=digest.hexdigest(), bytes=size)
+        if not self.path_of(kept).exists():
+            with self.taking(), writing_atomically(self.path_of(kept)) as stream:
+                stream.writelines(self._journal_pieces(size))
+        return kept
+
+    def _journal_pieces(self, size: int) -> Iterator[bytes]:
+        with open_regular(self.journal) as stream:
+            while size and (piece := stream.read(min(size, _PIECE_BYTES))):
+                yield piece
+                size -= len(piece)
 
     def path_of(self, blob: BlobRef) -> Path:
         return self.blobs / "sha256" / blob.sha256
@@ -218,7 +238,7 @@ def start_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], sources: Sourc
         write_atomically(folder.plan, RunPlan(plans=plans).canonical())
 
 
-def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: HarnessStamp) -> journal.Journal | None:
+def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: HarnessStamp) -> JournalFile | None:
     """The journal of an earlier run of exactly these plans by exactly this harness; else UsageRefused, naming them.
 
     None where that run ended before its journal had a header.
@@ -234,14 +254,13 @@ def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: Harn
             mend="give the flags of the first start, or start a new run",
         )
     try:
-        content = read_regular(folder.journal, journal.MAX_BYTES)
+        found = read_journal(folder.journal)
     except FileNotFoundError:
-        content = b""
+        return None
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(folder.journal)) from error
-    if b"\n" not in content:
+    if found is None:
         return None
-    found = journal.decode(content, str(folder.journal))
     theirs = found.header.harness
     if (theirs.version, theirs.digest) != (harness.version, harness.digest):
         raise UsageRefused(
@@ -254,11 +273,11 @@ def resume_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], harness: Harn
     return found
 
 
-def _refuse_strange_trials(found: journal.Journal, plans: tuple[TrialPlan, ...], where: str) -> None:
+def _refuse_strange_trials(found: JournalFile, plans: tuple[TrialPlan, ...], where: str) -> None:
     """Every line about a trial is about the one that the plans have under its number; else InputRefused."""
     planned = [(plan.digest, key) for plan in plans for key in trial_keys(plan)]
     for number, line in enumerate(found.lines, start=2):
-        if not isinstance(line, journal.TrialLine | journal.InterruptedLine):
+        if not isinstance(line, journal.TrialPlace):
             continue
         if line.trial >= len(planned) or planned[line.trial] != (line.plan_digest, line.result.key):
             raise InputRefused(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
 
+from appliance.digests import sha256_of_file
 from appliance.energy.idle import Idle
 from appliance.energy.readings import Malformed, unpack
 from appliance.energy.windows import window_of
 from appliance.errors import InputRefused
-from appliance.files import write_atomically
-from appliance.records import journal
+from appliance.files import writing_atomically
+from appliance.pins import Sha256
 from appliance.records.blob import BlobRef
-from appliance.records.fold import Stamps, fold
+from appliance.records.fold import Stamps, fold_outlines
+from appliance.records.journal_file import JournalFile, read_journal
 from appliance.records.metered import idle_of, ran_on, trial_energy
+from appliance.records.outline import RecordOutline, TrialOutline
 from appliance.records.plan import TrialPlan
 from appliance.records.record import (
     ForgeableTask,
@@ -28,6 +35,9 @@ from appliance.records.trial import TrialResult
 from appliance.tasks.model import Suite
 from appliance.trials.folder import RunFolder
 from appliance.trials.stamps import Subject, image_stamps, solver_stamp
+from attest import canonical
+
+_TRIALS: Final = "trials"
 
 
 @dataclass(frozen=True)
@@ -40,31 +50,57 @@ class Folding:
     trust: str | None
 
 
+@dataclass(frozen=True)
+class Written:
+    """A record that is on the disk."""
+
+    sha256: Sha256
+    """Of its bytes."""
+    outline: RecordOutline
+
+
 def write_records(
     folder: RunFolder, plans: tuple[TrialPlan, ...], subjects: Mapping[str, Subject], shared: Folding
-) -> tuple[int, ...]:
-    """One record a plan, from the journal as it lies there; trials of each that errored or were excluded."""
-    content = folder.journal.read_bytes()
-    kept = journal.decode(content, str(folder.journal))
-    reference = folder.keep(content[: kept.kept_bytes])
+) -> tuple[Written, ...]:
+    """One record a plan, from the journal as it lies there; no trial is held while the next one is read."""
+    kept = read_journal(folder.journal)
+    if kept is None:
+        raise InputRefused("does not begin with its header", where=f"{folder.journal}:1", mend="start a new run")
+    reference = folder.keep_journal(kept.kept_bytes)
     meter = shared.meter.model_copy(
         update={"idle": kept.idle() or None, "calibration": kept.calibration()} if kept.idle() else {}
     )
     joules = _Joules(folder, idle_of(meter, folder.blob))
-    incomplete = []
+    written = []
     for plan in plans:
-        trials = tuple(joules.settled(plan, result) for result in kept.results(plan.digest))
-        record = _record_of(
-            plan, kept, trials, subject=subjects[plan.solver.name], shared=shared, meter=meter, reference=reference
-        )
-        write_atomically(folder.record(plan.solver.name), record.canonical())
+        with tempfile.TemporaryFile(dir=folder.root) as settled:
+            trials: list[TrialOutline] = []
+            for result in kept.results(plan.digest):
+                trial = joules.settled(plan, result)
+                settled.write(b"," * bool(trials) + trial.canonical())
+                trials.append(TrialOutline.of(trial))
+            stamps = _stamps_of(
+                plan, kept, subject=subjects[plan.solver.name], shared=shared, meter=meter, reference=reference
+            )
+            record, outline = fold_outlines(plan, stamps, kept.baselines(), trials)
+            digest = _write(folder.record(plan.solver.name), record, settled)
         folder.bundle(plan.solver.name).unlink(missing_ok=True)
-        incomplete.append(incomplete_trials(record))
-    return tuple(incomplete)
+        written.append(Written(digest, outline))
+    return tuple(written)
 
 
-def incomplete_trials(record: Record) -> int:
-    return sum(trial.outcome in ("errored", "excluded") for trial in record.trials)
+def _write(path: Path, record: Record, trials: BinaryIO) -> Sha256:
+    """The canonical bytes of `record` with these trials in it: those of its other members, before and after. Their
+    sha256."""
+    members = record.json_value()
+    before = canonical.dumps({key: value for key, value in members.items() if key < _TRIALS})
+    after = canonical.dumps({key: value for key, value in members.items() if key > _TRIALS})
+    trials.seek(0)
+    with writing_atomically(path) as stream:
+        stream.write(before[:-1] + f',"{_TRIALS}":['.encode())
+        shutil.copyfileobj(trials, stream)
+        stream.write(b"]," + after[1:])
+    return sha256_of_file(path)
 
 
 @dataclass(frozen=True)
@@ -93,16 +129,15 @@ class _Joules:
         return result.model_copy(update={"energy": energy.model_copy(update={"readings": reference})})
 
 
-def _record_of(
+def _stamps_of(
     plan: TrialPlan,
-    kept: journal.Journal,
-    trials: tuple[TrialResult, ...],
+    kept: JournalFile,
     *,
     subject: Subject,
     shared: Folding,
     meter: MeterStamp,
     reference: BlobRef,
-) -> Record:
+) -> Stamps:
     suite = shared.suite
     checks = (
         SuiteChecks(
@@ -127,34 +162,29 @@ def _record_of(
             "nobody looked at the idle machine after the last trials of a start: their net stands on what was known "
             "before them"
         )
-    return fold(
-        plan,
-        Stamps(
-            record_id=f"{kept.header.run_id}.{plan.solver.name}",
-            date=kept.header.started_at,
-            suite=SuiteStamp(
-                name=suite.name,
-                version=suite.version,
-                digest=suite.digest,
-                weight=suite.weight,
-                archive=shared.archive,
-                license=suite.license,
-                checks=checks,
-            ),
-            solver=solver_stamp(plan, subject),
-            harness=kept.header.harness,
-            hosts=kept.hosts_after(),
-            images=image_stamps(plan),
-            meter=meter,
-            journal=reference,
-            version=subject.version,
-            commit=subject.commit,
-            trust=shared.trust,
-            model=_model_stamp(plan),
-            warnings=tuple(warnings),
+    return Stamps(
+        record_id=f"{kept.header.run_id}.{plan.solver.name}",
+        date=kept.header.started_at,
+        suite=SuiteStamp(
+            name=suite.name,
+            version=suite.version,
+            digest=suite.digest,
+            weight=suite.weight,
+            archive=shared.archive,
+            license=suite.license,
+            checks=checks,
         ),
-        kept.baselines(),
-        trials,
+        solver=solver_stamp(plan, subject),
+        harness=kept.header.harness,
+        hosts=kept.hosts_after(),
+        images=image_stamps(plan),
+        meter=meter,
+        journal=reference,
+        version=subject.version,
+        commit=subject.commit,
+        trust=shared.trust,
+        model=_model_stamp(plan),
+        warnings=tuple(warnings),
     )
 
 

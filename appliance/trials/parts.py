@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from appliance.pins import Sha256
 from appliance.ports import Engine, Host, Images, Locks, Meter, Workspaces
+from appliance.records.outline import RecordOutline
 from appliance.records.plan import TrialKey
 from appliance.trials.stamps import Subject
 
@@ -52,6 +54,8 @@ class RunOptions:
     trust: str | None = None
     keep_suite: bool = True
     """Whether the suite's files are kept among the blobs, so that the folder alone can be reproduced."""
+    challenge: bytes | None = None
+    """The document that the plans name the digest of: kept among the blobs of a run that begins."""
     strict_host: bool = False
     idle_seconds: float | None = None
     """Length of each look at the machine at rest, where joules come from counters; None: that of the run which goes
@@ -62,19 +66,30 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """`records` and their paths are in the order of the plans."""
+    """`records`, by their paths, and what is known of each are in the order of the plans."""
 
     run: str
     folder: Path
     records: tuple[Path, ...]
-    incomplete: int
-    """Trials of the records that errored or were excluded."""
+    digests: tuple[Sha256, ...]
+    """sha256 of each record's bytes."""
+    outlines: tuple[RecordOutline, ...]
     failing: str | None
     """Why the run was given up before its end; None where it was not."""
     started: int
     """Trials that were run by this call."""
     rested_seconds: float = 0.0
     """Spent looking at the idle machine."""
+
+    def by_name(self) -> tuple[RecordOutline, ...]:
+        """Outlines in the order of their records' files, as a report over the folder has them."""
+        named = sorted(zip(self.records, self.outlines, strict=True), key=lambda pair: pair[0])
+        return tuple(outline for _, outline in named)
+
+    @property
+    def incomplete(self) -> int:
+        """Trials of the records that errored or were excluded."""
+        return sum(trial.outcome in ("errored", "excluded") for record in self.outlines for trial in record.trials)
 
 
 def new_run_id() -> str:

@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from appliance.digests import sha256_hex
 from appliance.host.fitness import refuse_unfit
 from appliance.ports import LOCK_LABEL, RUN_LABEL
 from appliance.records import journal
+from appliance.records.journal_file import JournalFile
+from appliance.records.outline import AnyTrial, RecordOutline
 from appliance.records.plan import PlannedTask, TrialPlan, trial_keys
 from appliance.records.record import HostStamp, Record
-from appliance.records.trial import Baseline, TrialResult
+from appliance.records.trial import Baseline
 from appliance.solvers.definition import SolverDefinition
 from appliance.solvers.programs import Program
 from appliance.tasks.archive import archive_suite
@@ -22,7 +25,7 @@ from appliance.tasks.model import Suite, Task
 from appliance.trials.attempt import Bench, Trial, cut_off, now
 from appliance.trials.baselines import Baselines
 from appliance.trials.folder import JournalWriter, RunFolder, Sources, refuse_taken, resume_folder, start_folder
-from appliance.trials.folding import Folding, incomplete_trials, write_records
+from appliance.trials.folding import Folding, Written, write_records
 from appliance.trials.grading.grader import Grader
 from appliance.trials.matching import pins_of, refuse_strangers
 from appliance.trials.outcomes import worth_another_try
@@ -58,7 +61,7 @@ def run_plans(
     """
     refuse_strangers(plans, suite, solvers)
     folder = RunFolder(out)
-    before: journal.Journal | None = None
+    before: JournalFile | None = None
     if options.resume:
         before = resume_folder(folder, plans, harness_stamp())
     else:
@@ -116,7 +119,7 @@ class _Session:
         adapters: Adapters,
         folder: RunFolder,
         options: RunOptions,
-        before: journal.Journal | None,
+        before: JournalFile | None,
     ):
         self._plans = plans
         self._suite = suite
@@ -131,7 +134,7 @@ class _Session:
         self._idle_seconds = options.idle_seconds or kept or IDLE_SECONDS
         self.run = before.header.run_id if before else options.run or new_run_id()
 
-    def again(self, before: journal.Journal | None) -> _Session:
+    def again(self, before: JournalFile | None) -> _Session:
         return _Session(
             self._plans,
             self._suite,
@@ -167,7 +170,7 @@ class _Session:
         }
         return (*todo, *(trial for name, trial in first.items() if name in unsaid))
 
-    def _retried(self, result: TrialResult) -> bool:
+    def _retried(self, result: AnyTrial) -> bool:
         return self._options.retry_errored and worth_another_try(result.outcome, result.reason)
 
     def _trials(self) -> Iterator[Trial]:
@@ -208,6 +211,8 @@ class _Session:
         if self._before is None:
             places = {plan.solver.name: self._solvers[plan.solver.name].path for plan in self._plans}
             start_folder(self._folder, self._plans, Sources(self._suite.folder, places))
+            if self._options.challenge is not None:
+                self._folder.keep(self._options.challenge)
         with closing(JournalWriter(self._folder.journal, self._before.kept_bytes if self._before else 0)) as writer:
             number = self._begin(writer, host)
             bench = self._bench(number, labels, image_ids, stop, writer)
@@ -330,7 +335,7 @@ class _Session:
             stop=stop,
         )
 
-    def _write(self) -> tuple[int, ...]:
+    def _write(self) -> tuple[Written, ...]:
         archive = self._folder.keep(archive_suite(self._suite)) if self._options.keep_suite else None
         shared = Folding(self._suite, archive, self._adapters.meter.stamp(), self._options.trust)
         return write_records(self._folder, self._plans, self._subjects, shared)
@@ -338,14 +343,16 @@ class _Session:
     def unchanged(self) -> RunEnded:
         """Everything is there already: nothing is run, nothing is written."""
         records = [Record.read(self._folder.record(plan.solver.name)) for plan in self._plans]
-        return self._ended(tuple(incomplete_trials(record) for record in records), started=0, failing=None)
+        written = tuple(Written(sha256_hex(record.canonical()), RecordOutline.of(record)) for record in records)
+        return self._ended(written, started=0, failing=None)
 
-    def _ended(self, incomplete: tuple[int, ...], *, started: int, failing: str | None) -> RunEnded:
+    def _ended(self, written: tuple[Written, ...], *, started: int, failing: str | None) -> RunEnded:
         return RunEnded(
             run=self.run,
             folder=self._folder.root,
             records=tuple(self._folder.record(plan.solver.name) for plan in self._plans),
-            incomplete=sum(incomplete),
+            digests=tuple(one.sha256 for one in written),
+            outlines=tuple(one.outline for one in written),
             failing=failing,
             started=started,
             rested_seconds=self._rested,

@@ -26,6 +26,15 @@ class Keys(Protocol):
         ...
 
 
+def open_keys(folder: Path) -> Keys:
+    """Those of an instance: files, or some of them in a TPM."""
+    if not (folder / "tpm.json").exists():
+        return KeyFolder(folder)
+    from attest.tpm_device import TpmKeys
+
+    return TpmKeys.open(folder)
+
+
 class KeyFolder:
     """Keys as PKCS#8 files of mode 0600, each read when it is first needed."""
 

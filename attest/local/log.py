@@ -23,6 +23,7 @@ from attest.errors import Refused
 from attest.local.files import locked, write_atomically
 from attest.local.keys import Keys, key_id
 from attest.local.merkle import Frontier, leaf_hash
+from attest.local.proofs import root_of
 
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _MEND: Final = "the log was changed by hand; restore it from a copy, or begin a new trust folder"
@@ -114,6 +115,21 @@ class LocalLog:
             if self._counted(head, entries) != head.frontier:
                 raise Refused("replay", "entries differ from the signed head", where=str(self._entries), mend=_MEND)
         return head
+
+    def leaves(self, size: int | None = None) -> list[bytes]:
+        """The leaf hashes of the first `size` entries, else of all that the head counts; every one is read again.
+
+        Raises Refused (replay) where they are not what the head was signed over, or are fewer.
+        """
+        with locked(self._lock), self._entries.open("rb") as entries:
+            head = self._read_head()
+            content = entries.read(head.covered_bytes)
+        found = [leaf_hash(line) for line in content.split(b"\n")[:-1]]
+        if len(found) != head.size or root_of(found) != head.frontier.root:
+            raise Refused("replay", "entries differ from the signed head", where=str(self._entries), mend=_MEND)
+        if size is not None and size > len(found):
+            raise Refused("replay", f"has {len(found)} entries, not {size}", where=str(self._entries), mend=_MEND)
+        return found[:size]
 
     def _counted(self, head: Head, entries: BinaryIO) -> Frontier:
         frontier = Frontier()

@@ -16,21 +16,22 @@ POLICY: Final = "1.3.6.1.4.1.57264.2"
 
 def respond(keys: Keys, certificate: bytes, signature: bytes, now: datetime) -> bytes:
     """A TimeStampResp, DER, over `signature`; `certificate` is the authority's, DER."""
+    return respond_to(keys, certificate, hashlib.sha256(signature).digest(), now)
+
+
+def respond_to(keys: Keys, certificate: bytes, imprint: bytes, now: datetime, nonce: int | None = None) -> bytes:
+    """The same of a signature's sha256, as a request over a network has it; with its nonce, where it has one."""
     leaf = x509.Certificate.load(certificate)
     at = now.replace(microsecond=0)
-    token = tsp.TSTInfo(
-        {
-            "version": "v1",
-            "policy": POLICY,
-            "message_imprint": {
-                "hash_algorithm": {"algorithm": "sha256"},
-                "hashed_message": hashlib.sha256(signature).digest(),
-            },
-            "serial_number": secrets.randbits(120) | 1 << 119,
-            "gen_time": at,
-            "accuracy": {"seconds": 1},
-        }
-    ).dump()
+    stated = {
+        "version": "v1",
+        "policy": POLICY,
+        "message_imprint": {"hash_algorithm": {"algorithm": "sha256"}, "hashed_message": imprint},
+        "serial_number": secrets.randbits(120) | 1 << 119,
+        "gen_time": at,
+        "accuracy": {"seconds": 1},
+    }
+    token = tsp.TSTInfo(stated if nonce is None else {**stated, "nonce": nonce}).dump()
     certificate_id = {
         "hash_algorithm": {"algorithm": "sha256"},
         "cert_hash": hashlib.sha256(certificate).digest(),

@@ -20,10 +20,10 @@ from attest import canonical
 from attest.errors import Refused
 from attest.local import certificates
 from attest.local.files import locked, read_bounded, sync_folder, write_atomically
-from attest.local.keys import KEY_ROLES, KeyFolder, Keys
+from attest.local.keys import KEY_ROLES, KeyFolder, Keys, open_keys
 from attest.local.log import LocalLog
 from attest.roots import MAX_ROOT_BYTES, Assurance, PinnedRoot, signer_of_local
-from attest.statement import MAX_STATEMENT_BYTES, parse
+from attest.signable import refuse_unsignable
 
 if TYPE_CHECKING:
     from sigstore.sign import SigningContext
@@ -58,7 +58,7 @@ class LocalTrust:
             raise Refused(
                 "trust_root", f"others may look into it (mode {mode & 0o777:04o})", where=str(folder), mend="chmod 700"
             )
-        self._keys: Keys = KeyFolder(folder / "keys")
+        self._keys: Keys = open_keys(folder / "keys")
         self.log = LocalLog(folder / "log", self._keys)
 
     @cached_property
@@ -91,11 +91,7 @@ class LocalTrust:
         _ = self._context
 
     def sign(self, statement: bytes) -> bytes:
-        if len(statement) > MAX_STATEMENT_BYTES:
-            raise Refused("statement", f"{len(statement)} bytes, over the bound of {MAX_STATEMENT_BYTES}")
-        if statement.startswith(b"DSSEv1 "):
-            raise Refused("statement", "bytes that begin with 'DSSEv1 ' are never signed: they could pass for another")
-        parse(statement)
+        refuse_unsignable(statement)
         from sigstore.dsse import Statement
         from sigstore.errors import Error as SigstoreError
 
@@ -136,8 +132,9 @@ def open_or_init(folder: Path) -> LocalTrust:
     return LocalTrust(folder)
 
 
-def init(folder: Path) -> bool:
-    """Makes an instance. True if it was made now, False if it was there. A killed init leaves nothing that counts."""
+def init(folder: Path, tpm: str | None = None) -> bool:
+    """Makes an instance; `tpm`: where the TPM is that keeps its CA's key. True if it was made now, False if it was
+    there. A killed init leaves nothing that counts."""
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(folder.parent / f".{folder.name}.lock"):
@@ -146,7 +143,7 @@ def init(folder: Path) -> bool:
                 return False
             draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.draft.", dir=folder.parent))  # mode 0700
             try:
-                _fill(draft)
+                _fill(draft, tpm)
                 draft.rename(folder)
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
@@ -157,10 +154,14 @@ def init(folder: Path) -> bool:
     return True
 
 
-def _fill(folder: Path) -> None:
+def _fill(folder: Path, tpm: str | None) -> None:
     from attest.local.instance import CA_NAME, trusted_root
 
-    keys = KeyFolder.create(folder / "keys")
+    keys: Keys = KeyFolder.create(folder / "keys")
+    if tpm is not None:
+        from attest.tpm_device import TpmKeys
+
+        keys = TpmKeys.create(folder / "keys", tpm)
     log = LocalLog.create(folder / "log", keys)
     start = datetime.now(UTC).replace(microsecond=0) - _SLACK
     ca = certificates.authority(keys, "ca", "ca", (CA_NAME, CA_NAME), start)

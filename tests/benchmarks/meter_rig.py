@@ -39,6 +39,11 @@ def cpu_ns(pid: int) -> int:
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
+def queued_ns(pid: int) -> int:
+    """How long its first thread was ready and had no CPU (the second field of schedstat)."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+
+
 def rss_mib(pid: int) -> float:
     """Its peak."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,7 +16,7 @@ from appliance.audit.trust import agreement_check, claims_of
 from attest import Refused, verify
 from attest.signing import sign_record
 from attest.trust.local import ISSUER, LocalTrust, open_or_init
-from tests.attest_forge import edited, entry
+from tests.attest_forge import RECORD, Forge, edited, entry
 from tests.record_builder import record
 
 EXCEPTIONS: Final[frozenset[int]] = frozenset()
@@ -78,6 +79,29 @@ def test_a_bit_flipped_in_any_byte_of_the_bundle_is_refused_for_a_named_reason(
     assert {why for _, why in found} <= {
         "bundle", "certificate", "time", "log_proof", "log_entry", "signature", "identity", "payload_type", None,
     }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stamped", [False, True], ids=["promise alone", "promise and timestamp"])
+def test_a_bit_flipped_in_any_byte_of_a_bundle_of_rekor_v1_is_refused_for_a_named_reason(
+    stamped: bool, tmp_path: Path
+) -> None:
+    """The other form of entries: index, time and promise are signed, and never unread (V9, V24)."""
+    forge = Forge(tmp_path / "local")
+    for _ in range(4):
+        bundle = forge.bundle(context=forge.context_of_v1(stamped=stamped))
+    held_to = (forge.trust.root, forge.identity, ISSUER)
+    verify(RECORD, bundle, *held_to)
+    unseen, classes = [], set()
+    for place, changed in flips(bundle, range(1)):
+        try:
+            verify(RECORD, changed, *held_to)
+        except Refused as refused:
+            classes.add(refused.reason)
+        else:
+            unseen.append(place)
+    assert unseen == []
+    assert "internal" not in classes
 
 
 @pytest.mark.fuzz

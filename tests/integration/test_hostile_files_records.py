@@ -38,7 +38,7 @@ _OTHERWISE = "should be 'record-v1'"
 """As the model says it, to `sign`, which looks at no schema."""
 IN_ITS_PLACE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pipe": (os.mkfifo, "a named pipe, not a regular file"),
-    "a folder": (Path.mkdir, "a folder, not a regular file|no records in this folder"),
+    "a folder": (Path.mkdir, "a folder, not a regular file|no records? in (this folder|it)"),
     "no end": (lambda path: path.symlink_to("/dev/zero"), "a device, not a regular file"),
     "a loop": (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
     "a gigabyte": (_sparse, "over the bound of"),
@@ -104,15 +104,15 @@ def home(template: Path, tmp_path: Path) -> Iterator[Path]:
 def test_no_verb_hangs_or_breaks_on_what_lies_in_a_records_place(
     home: Path, make: Callable[[Path], object], words: str
 ) -> None:
-    """One line that names file and reason, status 3 (verify: 7 for bytes that nobody signed), one JSON document; no
-    bundle is written for what is no record (issue 3, Bad input)."""
+    """One line that names file and reason, status 3 (verify: 7 for bytes that nobody signed, 2 for nothing at all), one
+    JSON document; no bundle is written for what is no record (issue 3, Bad input)."""
     (home / RECORD).unlink()
     (home / BUNDLE).rename(home / "kept")
     make(home / RECORD)
     for verb, command in VERBS.items():
         if verb == "verify":
             (home / "kept").rename(home / BUNDLE)
-        said = refused(home, *command, status=(3, 7) if verb == "verify" else (2, 3) if verb == "schema" else 3)
+        said = refused(home, *command, status=(2, 3, 7) if verb == "verify" else (2, 3) if verb == "schema" else 3)
         reason = f"{OF_ANOTHER}|{words}" if said.status == 7 else words
         assert RECORD in said.line or said.status == 7, said
         assert re.search(reason, said.line), (verb, said)

@@ -14,6 +14,7 @@ import pytest
 from appliance.digests import sha256_hex
 from appliance.records.record import Record
 from appliance.solvers.definition import read_definition
+from tests.sigstore_twin import WORKFLOW, running
 from tests.trials_suites import write_solver, write_suite
 
 pytestmark = pytest.mark.docker
@@ -79,6 +80,8 @@ def test_the_plan_is_shown_from_the_record_alone(made: Path, tmp_path: Path) -> 
     """`--plan` needs neither engine nor suite, and runs nothing (R1)."""
     shutil.copy(made / "r/records/reference.json", tmp_path / "record.json")
     ended = _appliance("reproduce", "record.json", "--plan", "--json", cwd=tmp_path, home=tmp_path)
+    socket = ("--socket", "none.sock", "--meter-socket", "none.sock")  # two words for one thing
+    _appliance("reproduce", "record.json", "--plan", *socket, cwd=tmp_path, home=tmp_path)
     shown = json.loads(ended.stdout)
     assert shown["planDigest"] == Record.read(tmp_path / "record.json").plan_digest
     assert len(shown["trials"]) == 4
@@ -96,10 +99,13 @@ def test_a_sample_says_what_share_it_saw(made: Path, tmp_path: Path) -> None:
     assert (task["comparedTrials"], task["outcome"]["verdict"]) == (2, "reproduced")
 
 
-def test_a_signed_verdict_is_a_statement_about_its_bytes(made: Path, tmp_path: Path) -> None:
-    """`--sign` leaves a bundle that sigstore's own verifier takes, over a statement naming both records (R5)."""
-    record = str(made / "r/records/reference.json")
-    words = ("reproduce", record, "--trials", "1", "--sign", "--out", "again")
+def test_a_signed_verdict_is_a_verification_summary_of_the_record(made: Path, tmp_path: Path) -> None:
+    """`--sign` leaves a SLSA summary that sigstore's own verifier takes: its subject is the record, it names the bundle
+    that was checked and verdict.json by digest, and says what share it saw (R5, R6, P3)."""
+    shutil.copytree(made / "config", tmp_path / "config")
+    shutil.copytree(made / "share", tmp_path / "share")
+    record = made / "r/records/reference.json"
+    words = ("reproduce", str(record), "--trust", "local", "--trials", "1", "--sign", "--out", "again")
     _appliance(*words, cwd=tmp_path, home=tmp_path)
     from sigstore.models import Bundle, TrustedRoot
     from sigstore.verify import Verifier, policy
@@ -108,11 +114,40 @@ def test_a_signed_verdict_is_a_statement_about_its_bytes(made: Path, tmp_path: P
     bundle = Bundle.from_json((tmp_path / "again/verdict.sigstore.json").read_bytes())
     _, payload = Verifier(trusted_root=TrustedRoot.from_file(str(root))).verify_dsse(bundle, policy.UnsafeNoOp())
     statement = json.loads(payload)
-    verdict = (tmp_path / "again/verdict.json").read_bytes()
-    assert statement["subject"][0]["digest"] == {"sha256": sha256_hex(verdict)}
-    assert statement["predicateType"].endswith("reproduction-verdict/v1")
-    assert statement["predicate"]["record"]["sha256"] == sha256_hex(Path(record).read_bytes())
-    assert statement["predicate"]["outcome"] == "reproduced"
+    assert statement["predicateType"] == "https://slsa.dev/verification_summary/v1"
+    assert statement["subject"] == [
+        {"name": "reference.json", "digest": {"sha256": sha256_hex(record.read_bytes())}},
+    ]
+    said = statement["predicate"]
+    assert (said["verificationResult"], said["verifiedLevels"]) == ("PASSED", ["BENCH_REPRODUCED_WITHIN_TOLERANCE"])
+    checked = made / "r/records/reference.sigstore.json"
+    assert [one["digest"]["sha256"] for one in said["inputAttestations"]] == [sha256_hex(checked.read_bytes())]
+    details = said["benchAppliance_details"]
+    assert details["verdict"] == sha256_hex((tmp_path / "again/verdict.json").read_bytes())
+    assert (details["comparedTrials"], details["recordedTrials"], details["checked"]) == (1, 4, "verified")
+    assert details["again"] == sha256_hex((tmp_path / "again/records/reference.json").read_bytes())
+
+
+def test_a_verdict_is_signed_by_a_deployment_as_well(made: Path, tmp_path: Path) -> None:
+    """`--sign-with NAME` with a token of its own; a verdict nobody can sign stays on disk, unsigned (R5)."""
+    with running(tmp_path / "twin") as twin:
+        (tmp_path / "lab.json").write_bytes(twin.trust_config())
+        (tmp_path / "token").write_text(twin.token())
+        _appliance("trust", "init", "--name", "lab", "--config", "lab.json", cwd=tmp_path, home=tmp_path)
+        record = str(made / "r/records/reference.json")
+        words = ("reproduce", record, "--trials", "1", "--sign-with", "lab", "--identity-token", "token")
+        _appliance(*words, "--out", "again", cwd=tmp_path, home=tmp_path)
+        twin.faults["fulcio"] = "error"
+        failed = _appliance(*words, "--out", "failed", cwd=tmp_path, home=tmp_path, status=7)
+    assert "failed/verdict.json, unsigned" in failed.stderr
+    assert (tmp_path / "failed/verdict.json").exists()
+    assert not (tmp_path / "failed/verdict.sigstore.json").exists()
+    who = ("--trust", "lab", "--identity", WORKFLOW, "--issuer", twin.issuer)
+    shown = _appliance("verify", "again/verdict.sigstore.json", *who, "--json", cwd=tmp_path, home=tmp_path)
+    found = json.loads(shown.stdout)
+    assert (found["result"], found["assurance"], found["verifier"]) == ("PASSED", "private", WORKFLOW)
+    assert found["details"]["checked"] == "unverified"
+    assert found["bundles"] == []
 
 
 def test_a_machine_that_cannot_sign_a_verdict_says_so_before_the_first_trial(made: Path, tmp_path: Path) -> None:

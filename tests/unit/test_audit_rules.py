@@ -16,6 +16,7 @@ from appliance.records.energy import EnergyFigure, EnergyPart, TrialEnergy, Zone
 from appliance.records.metered import lost
 from appliance.records.record import Record
 from appliance.records.trial import Streams, TrialResult
+from appliance.records.words import Outcome
 from attest.checks import NotRun
 from attest.errors import Refused
 from tests import record_builder as build
@@ -249,3 +250,19 @@ def test_an_incomplete_record_may_say_so() -> None:
     assert refused(plans.trials_are_planned, record) is None
     boast = record.model_copy(update={"complete": True})
     assert refused(plans.trials_are_planned, boast) == "$.complete"
+
+
+@pytest.mark.parametrize(
+    ("first", "place"), [("unresolved", "$.journal"), ("resolved", "$.journal"), ("errored", None), ("cancelled", None)]
+)
+def test_a_trial_that_had_ended_is_not_run_again_till_it_pleases(
+    tmp_path: Path, first: Outcome, place: str | None
+) -> None:
+    """Only what says nothing of the solver may be told again: failures of ours, and what was broken off (H22)."""
+    of = build.plan(["t1", "t2"])
+    plain = build.record(of)
+    told = build.journal_bytes(of, plain.baselines, [build.trial("t1", first), *plain.trials])
+    record = build.record(of, journal=build.blob(told))
+    kept(record, tmp_path)
+    (tmp_path / "sha256" / record.journal.sha256).write_bytes(told)
+    assert refused(lambda one: blobs.journal_agrees(one, tmp_path, True), record) == place

@@ -162,6 +162,7 @@ def test_what_is_kept_stays_bounded_and_whole() -> None:
     copies = SOFT_BYTES // (len(block.content) + 1024) + 200
     for _ in range(copies - len(window.blocks)):
         store.hold(replace(block, holders=set()), window)
+    store.settle()
     assert store.over_full
     steps = 0
     while store.over_full:

@@ -28,6 +28,7 @@ from appliance.meter.daemon.loop import Loop
 from appliance.meter.daemon.notify import Notifier
 from appliance.meter.daemon.peers import Connection
 from appliance.meter.daemon.sampling import Sampler
+from appliance.meter.daemon.store import BlockStore
 
 BOARD = CounterZone(
     id="z7", key="gpu-1", path="1", name="board", domain="gpu", unit="mj", max_range=None, most_uw=10**9,
@@ -214,7 +215,7 @@ def test_a_line_for_nobody_is_lost_and_nothing_waits(tmp_path: Path) -> None:
 
 
 def _loop(*zones: CounterZone) -> Loop:
-    sampler = SimpleNamespace(period_ns=20 * 10**9, looker=SimpleNamespace(zones=zones))
+    sampler = SimpleNamespace(period_ns=20 * 10**9, looker=SimpleNamespace(zones=zones), store=BlockStore())
     meter = SimpleNamespace(sampler=sampler, places=None, watching=None)
     return Loop(cast(Meter, meter), Notifier(), listener=None)
 

@@ -28,9 +28,10 @@ class Holder(Protocol):
 
 @dataclass(eq=False)
 class Block:
-    """A finished one: its gzip member, and whose columns it has."""
+    """A finished one, and whose columns it has."""
 
-    content: bytes
+    lines: bytes
+    """Empty once they are packed."""
     zones: tuple[CounterZone, ...]
     columns: tuple[Column, ...]
     length_ns: int
@@ -40,6 +41,14 @@ class Block:
     """How often it was thinned."""
     holders: set[Holder] = field(default_factory=set)
     """Windows that need it."""
+    _packed: bytes = b""
+
+    @property
+    def content(self) -> bytes:
+        """Its gzip member; packed when it is first asked for."""
+        if self.lines:
+            self._packed, self.lines = pack(self.lines), b""
+        return self._packed
 
     @property
     def cost_bytes(self) -> int:
@@ -99,7 +108,7 @@ class BlockWriter:
 
     def finish(self, level: int = 0) -> Block:
         return Block(
-            content=pack(b"".join(self._lines)),
+            lines=b"".join(self._lines),
             zones=self.zones,
             columns=self.columns,
             length_ns=self.last_ns - self.began_ns,

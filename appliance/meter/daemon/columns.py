@@ -154,8 +154,9 @@ class CpuTimes:
 
     def monitor(self, file: CpuFile) -> CpuFile | None:
         """None where podman has put none beside the container."""
-        folder = file.folder / MONITOR
-        return CpuFile(folder, file.version, self._divisor(file.version)) if os.path.isdir(folder) else None  # noqa: PTH112
+        if not os.path.isdir(f"{file.folder}/{MONITOR}"):  # noqa: PTH112
+            return None
+        return CpuFile(file.folder / MONITOR, file.version, self._divisor(file.version))
 
     def _divisor(self, version: int) -> int:
         return 1000 if version == 1 and self.unit == "us" else 1

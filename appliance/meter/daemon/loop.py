@@ -14,6 +14,7 @@ from typing import Final
 
 from appliance.energy.counter import CounterZone
 from appliance.meter.daemon.answering import Desk, Meter
+from appliance.meter.daemon.chores import QUIET_NS, Chores
 from appliance.meter.daemon.endings import Endings
 from appliance.meter.daemon.looking import counted, log, longest_period_ns, tell
 from appliance.meter.daemon.messages import Refused, encode, refusal
@@ -57,6 +58,7 @@ class Loop:
         self._listener = listener
         self._wake_fd = wake_fd
         self._connections: dict[int, Connection] = {}
+        self._chores = Chores(meter.sampler.store)
         self._epoll = select.epoll()
         self._endings = Endings(self._epoll)
         self._numbers = 0
@@ -82,8 +84,9 @@ class Loop:
     def run(self) -> None:
         self._notifier.say("READY=1")
         try:
-            while not self._stopping:
-                self._turn()
+            with self._chores.in_charge():
+                while not self._stopping:
+                    self._turn()
         finally:
             self._notifier.say("STOPPING=1")
             self._end()
@@ -93,7 +96,8 @@ class Loop:
     def _turn(self) -> None:
         self._endings.follow(self._sampler.looker.columns if self._sampler.open else (), CONTAINER)
         backlog = any(self._may_go_on(one) for one in self._connections.values())
-        for fd, event in self._epoll.poll(0 if backlog else self._timeout()):
+        events = self._epoll.poll(0 if backlog else self._timeout())
+        for fd, event in events:
             self._sample_if_due()
             if self._listener is not None and fd == self._listener.socket.fileno():
                 self._accept(self._listener)
@@ -109,6 +113,8 @@ class Loop:
                 self._answer_waiting(connection)
                 self._sample_if_due()
         self._rest_of_the_turn(time.monotonic_ns())
+        if self._chores.press or (not events and not backlog and self._chores.wait):
+            self._chores.do()
 
     def _timeout(self) -> float | None:
         until = min(self._deadlines(), default=None)
@@ -123,6 +129,8 @@ class Loop:
             yield self._deaf_until_ns
         if self._places.removing:
             yield time.monotonic_ns() + _REMOVAL_NS
+        if self._chores.wait:
+            yield time.monotonic_ns() + QUIET_NS
         if self._notifier.watchdog_ns is not None:
             yield self._watchdog_ns
         yield from self._desk.book.deadlines()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from appliance.energy.counter import AbsentZone, CounterZone
@@ -215,13 +216,15 @@ Answer = Error | Prepared | Opened | Closed | Released | StatusAnswer | WatchLin
 # ---------------------------------------------------------------------------------------------- encoding
 
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def encode(answer: Answer) -> bytes:
     """One line. What a watched event does not say is left out, as in readings-v1; elsewhere null is said.
 
     A cgroup's name may be any bytes, and a request may hold half a character: said with `?`, never a reason to end.
     """
-    text = json.dumps(_to_json(answer), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode(errors="replace") + b"\n"
+    return _ENCODER.encode(_to_json(answer)).encode(errors="replace") + b"\n"
 
 
 def refusal(problem: Refused) -> bytes:
@@ -229,8 +232,8 @@ def refusal(problem: Refused) -> bytes:
 
 
 def _to_json(value: Any) -> Any:
-    if is_dataclass(value):
-        named = {_camel(one.name): _to_json(getattr(value, one.name)) for one in fields(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {wire: _to_json(getattr(value, name)) for name, wire in _names(type(value))}
         if isinstance(value, WatchedEvent):
             return {name: one for name, one in named.items() if one is not None and one != []}
         return named
@@ -238,6 +241,12 @@ def _to_json(value: Any) -> Any:
         # Its keys are names of others (roles, errors), not ours.
         return {key: _to_json(one) for key, one in value.items()}
     return [_to_json(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@lru_cache(maxsize=64)
+def _names(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+    """Of a message's fields, here and on the wire."""
+    return tuple((one.name, _camel(one.name)) for one in fields(kind))
 
 
 def _camel(name: str) -> str:

@@ -1,9 +1,9 @@
 """`python -I -m appliance.meter.daemon.serve`: the privileged daemon, or the same as a child of a run by a socket pair.
 
 What root runs is what this imports: modules of this folder, the pure `energy`, the standard library (and NVML's binding
-where there are GPUs). Small enough to read in one sitting, in this order: messages, parsing, peers, daemon_loop,
-answering, windows, handles, placing, homes, columns, looking, sampling, blocks, store, thinning, releasing,
-watch_lines.
+where there are GPUs). Small enough to read in one sitting, in this order: messages, parsing, peers, loop,
+answering, windows, handles, placing, homes, columns, looking, sampling, blocks, store, thinning, chores,
+releasing, watch_lines.
 """
 
 from __future__ import annotations

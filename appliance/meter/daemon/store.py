@@ -26,37 +26,55 @@ _MOST_COLUMNS: Final = 1024
 
 class BlockStore:
     def __init__(self) -> None:
-        self.total_bytes = 0
+        self.unpacked_bytes = 0
+        """Of blocks that came since `settle`."""
+        self._unpacked: list[Block] = []
+        self._settled_bytes = 0
         self._blocks: dict[int, Block] = {}
         self._nothing_to_thin = False
 
     @property
+    def total_bytes(self) -> int:
+        self.settle()
+        return self._settled_bytes
+
+    @property
     def over_full(self) -> bool:
-        return self.total_bytes > SOFT_BYTES and not self._nothing_to_thin
+        return self._settled_bytes > SOFT_BYTES and not self._nothing_to_thin
 
     @property
     def full(self) -> bool:
-        return self.total_bytes > HARD_BYTES
+        return self._settled_bytes > HARD_BYTES
+
+    def settle(self) -> None:
+        """Packs the blocks that came, and counts them."""
+        for block in self._unpacked:
+            self._settled_bytes += block.cost_bytes
+        self._unpacked.clear()
+        self.unpacked_bytes = 0
 
     def hold(self, block: Block, window: Holder) -> None:
         if not block.holders:
             self._blocks[id(block)] = block
-            self.total_bytes += block.cost_bytes
+            self._unpacked.append(block)
+            self.unpacked_bytes += len(block.lines) or 1
             self._nothing_to_thin = False
         block.holders.add(window)
         window.blocks.append(block)
 
     def drop(self, window: Holder) -> None:
         """All that this window holds."""
+        self.settle()
         for block in window.blocks:
             block.holders.discard(window)
             if not block.holders and self._blocks.pop(id(block), None) is not None:
-                self.total_bytes -= block.cost_bytes
+                self._settled_bytes -= block.cost_bytes
         window.blocks.clear()
         self._nothing_to_thin = False
 
     def thin_one(self) -> None:
         """The oldest blocks that are finest and have the same windows, as many as one step bears."""
+        self.settle()
         for level, spacing_ns in enumerate(SPACINGS_NS):
             together = self._oldest(level, spacing_ns)
             if together:
@@ -95,7 +113,7 @@ class BlockStore:
             elif block is together[0]:
                 kept[id(one)] = one
         self._blocks = kept
-        self.total_bytes += one.cost_bytes - sum(block.cost_bytes for block in together)
+        self._settled_bytes += one.cost_bytes - sum(block.cost_bytes for block in together)
 
 
 def _safe(block: Block, spacing_ns: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Final
 
 from appliance.energy.readings_shapes import MAX_INNER_AT_ONCE
@@ -225,4 +224,5 @@ def new_id() -> str:
 
 def moment(now: Callable[[], float] = time.time) -> str:
     """The wall clock's word, a label only (row W15)."""
-    return datetime.fromtimestamp(now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, milliseconds = divmod(int(now() * 1000), 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03}Z"
