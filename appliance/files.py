@@ -41,8 +41,9 @@ def writing_atomically(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """As `write_atomically`, for content that is never held whole: it takes its place when the block ends."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
+    make_folder(path.parent)
+    with made_in(path.parent):
+        descriptor, draft = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
@@ -54,6 +55,21 @@ def writing_atomically(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
         Path(draft).unlink(missing_ok=True)
         raise
     fsync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """With its parents. Raises OSError: PermissionError also of a file system that takes no names, as /proc."""
+    with made_in(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def made_in(folder: Path) -> Iterator[None]:
+    """To make a name cannot fail for want of it: such a file system says `no such file`, and means `not allowed`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise PermissionError(errno.EACCES, "nothing can be made here", str(folder)) from error
 
 
 def fsync_folder(folder: Path) -> None:

@@ -43,7 +43,12 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
 def read_regular(path: Path, most: int, *, follow: bool = True) -> bytes:
     """The whole file. Raises OSError also where it has more than `most` bytes, of which no more are read."""
     with open_regular(path, follow=follow) as stream:
-        content = stream.read(most + 1) if os.fstat(stream.fileno()).st_size <= most else None
+        size = os.fstat(stream.fileno()).st_size
+        # A buffer is made as large as what is asked for: of a small file never the whole bound. What has grown since,
+        # and what has no size, as the files of /proc, gives a byte more, and is then asked for the rest.
+        content = stream.read(size + 1) if size <= most else None
+        if content is not None and size < len(content) <= most:
+            content += stream.read(most + 1 - len(content))
     if content is None or len(content) > most:
         bound = f"{most // _MIB} MiB" if most >= _MIB else f"{most // _KIB} KiB" if most >= _KIB else f"{most} bytes"
         raise OSError(errno.EINVAL, f"over the bound of {bound}", str(path))

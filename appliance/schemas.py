@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from typing import Any, Final, Literal
 
 from appliance.bundle import shipped
@@ -75,6 +76,10 @@ ROOTS: Final[dict[str, Root]] = {
         "attest.provenance:Provenance", "the predicate of a record's SLSA provenance, narrower", stored=False
     ),
     "index-checkpoint-v1": Root("attest.index:Checkpoint", "the predicate over a signed index"),
+    "anchor-v1": Root("attest.anchor:AnchorDocument", "X.anchor.json: a record's log, signed by a deployment's clock"),
+    "log-consistency-v1": Root(
+        "attest.checkpoints:ConsistencyProof", "`trust checkpoint --verify --out`: a log grew out of an earlier one"
+    ),
     "published-v1": Root("appliance.submissions.published:PUBLISHED", "one line of a published folder's index.jsonl"),
 }
 
@@ -150,7 +155,8 @@ def first_problem(name: str, value: Any) -> tuple[str, str] | None:
     """JSON path and words of what a parsed value breaks of the schema; None where it holds.
 
     Whether it holds, the compiled validator says, which reads patterns as the schema's own standard does; the other one
-    finds the words, and is asked only where it does not.
+    finds the words, and is asked only where it does not, for the first of its many findings: in a list of a stranger's
+    each of a million elements may break a dozen rules.
     """
     try:
         if _compiled(name).is_valid(value):
@@ -160,7 +166,7 @@ def first_problem(name: str, value: Any) -> tuple[str, str] | None:
         is_json = False
     from jsonschema.exceptions import best_match
 
-    error = best_match(_validator(name).iter_errors(value))
+    error = best_match(islice(_validator(name).iter_errors(value), _MOST_PROBLEMS))
     if error is not None:
         return error.json_path, _short(error.message)
     if not is_json:
@@ -195,6 +201,8 @@ A shape that is in a release changes only with its number: what `record-v1` admi
 | schema | of what | sha256, first 16 digits |
 |---|---|---|
 """
+_MOST_PROBLEMS: Final = 1000
+"""Of which the best to tell is chosen."""
 _LONGEST: Final = 300
 """Validators quote the whole offending value."""
 

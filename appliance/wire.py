@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
 from appliance.errors import InputRefused
+from appliance.moments import MOMENT
 from appliance.reading import read_regular
 from attest import canonical
 
@@ -18,6 +20,16 @@ NAMESPACE: Final = "https://bench-appliance.invalid/"
 
 
 Parsed = TypeVar("Parsed")
+
+
+def _of_the_calendar(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+Moment = Annotated[str, StringConstraints(pattern=f"^{MOMENT}$"), AfterValidator(_of_the_calendar)]
+"""Of RFC 3339, in UTC, as a text: `"2026-11-30T12:00:00Z"`. A day that no month has is refused by the model alone: no
+pattern knows a calendar."""
 
 
 class Wire(BaseModel):

@@ -41,7 +41,8 @@ class NotCanonical(ValueError):
 
 
 def dumps(value: Json) -> bytes:
-    """The RFC 8785 form. Raises NotCanonical for NaN, infinities, integers beyond 2^53 - 1, lone surrogates."""
+    """The RFC 8785 form. Raises NotCanonical for NaN, infinities, integers beyond 2^53 - 1, lone surrogates, and for
+    what is nested deeper than `loads` takes."""
     form = _quick_form(value)
     return _slow_form(value) if form is None else form
 
@@ -150,7 +151,7 @@ def _check_depth_and_numbers(value: Json) -> None:
     pending: list[tuple[Json, int, str]] = [(value, 0, "$")]
     while pending:
         current, depth, path = pending.pop()
-        if depth > MAX_DEPTH:
+        if depth == MAX_DEPTH and isinstance(current, dict | list | tuple):
             raise NotCanonical(f"nested deeper than {MAX_DEPTH}", path)
         if isinstance(current, dict):
             for key, child in current.items():

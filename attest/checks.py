@@ -39,11 +39,14 @@ class Verified:
 class NotRun(Exception):
     """Raised by a check that cannot be made; the message says why."""
 
-    def __init__(self, why: str, *, acceptable: bool = False):
-        """`acceptable`: the caller said beforehand that this may stay unchecked (`--allow-missing-blobs`)."""
+    def __init__(self, why: str, *, acceptable: bool = False, mend: str | None = None, word: str | None = None):
+        """`acceptable`: the caller said beforehand that this may stay unchecked (`--allow-missing-blobs`). `mend` and
+        `word` are those of the refusal where it may not."""
         super().__init__(why)
         self.why = why
         self.acceptable = acceptable
+        self.mend = mend
+        self.word = word
 
 
 class Noted(Exception):
@@ -75,6 +78,6 @@ class Outcome:
     why: str | None = None
     """What failed, what was found, or why it did not run; None where it passed."""
     reason: str | None = None
-    """The refusal's class, of a failed check or one that had to run and did not."""
+    """The check's class, where it failed or did not run; None else."""
     refusal: Refused | None = None
     acceptable: bool = False

@@ -6,7 +6,8 @@ lines. The origin is a random id that the index gets when it is made, so no two 
 
 The lines are synced before the checkpoint that counts them replaces the old one:
 
-- killed before that: lines beyond the checkpoint are nobody's; readers pass over them, the next append cuts them off;
+- killed before that: lines beyond the checkpoint are nobody's; they are no entries, `uncounted_bytes` tells a reader of
+  them, the next append cuts them off;
 - fewer lines than the checkpoint counts, or other ones, or lines without any checkpoint: somebody changed the folder
   (Refused, class `replay`);
 - an older checkpoint with its lines is as genuine as the newest one. Only who remembers a later one can tell, and
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from pydantic import Field
 
@@ -43,7 +44,8 @@ LINES: Final = "index.jsonl"
 CHECKPOINT: Final = "checkpoint.sigstore.json"
 LOCK: Final = ".index.lock"
 MAX_INDEX_BYTES: Final = 256 * 1024 * 1024
-MAX_LINE_BYTES: Final = 64 * 1024
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""A line may list every blob that a record names: of the largest record (256 MiB) that is about a quarter."""
 _MAX_REMEMBERED_BYTES: Final = 4096
 _MEND: Final = "restore the folder from a copy; what it held was signed"
 
@@ -129,6 +131,7 @@ class SignedIndex:
             self._load()
             before = self.checkpoint or self._sign_first(signer)
             if not encoded:
+                self._cut()
                 return before
             return self._extend(before, encoded, signer)
 
@@ -147,7 +150,7 @@ class SignedIndex:
             root=frontier.root.hex(),
             previous=Previous(size=before.size, root=before.root, bundle_sha256=self.bundle_sha256 or ""),
         )
-        with path.open("ab") as stream:
+        with _appending(path) as stream:
             stream.truncate(len(covered))
             try:
                 stream.write(added)
@@ -160,6 +163,15 @@ class SignedIndex:
                 raise
         self._load()
         return checkpoint
+
+    def _cut(self) -> None:
+        """What no checkpoint counts."""
+        if not self.uncounted_bytes:
+            return
+        with _appending(self.folder / LINES) as stream:
+            stream.truncate(sum(len(line) + 1 for line in self._lines))
+            os.fsync(stream.fileno())
+        self._load()
 
     def _sign_first(self, signer: TrustMode) -> Checkpoint:
         """An index begins with a signature over no lines: from then on lines without a checkpoint are a fault."""
@@ -183,6 +195,8 @@ class SignedIndex:
         """None where there is no index yet."""
         self.bundle_sha256: str | None = None
         self.signed: SignedStatement | None = None
+        self.uncounted_bytes = 0
+        """Of the file, behind what its checkpoint counts: nobody signed for them."""
         if bundle is None:
             if content is not None:
                 raise self._replayed(f"{LINES} has no {CHECKPOINT} beside it")
@@ -195,6 +209,7 @@ class SignedIndex:
         checkpoint = read_closed(Checkpoint, signed.statement.predicate, "payload $.predicate")
         self._lines = _first_lines(content or b"", checkpoint.size)
         self._check(checkpoint, signed)
+        self.uncounted_bytes = len(content or b"") - sum(len(line) + 1 for line in self._lines)
         self.checkpoint, self.signed, self.bundle_sha256 = checkpoint, signed, signed.bundle_sha256
 
     def _check(self, checkpoint: Checkpoint, signed: SignedStatement) -> None:
@@ -230,7 +245,7 @@ class SignedIndex:
     def _read(self, name: str, most: int) -> bytes | None:
         path = self.folder / name
         try:
-            content = read_bounded(path, most)
+            content = read_bounded(path, most, follow=False)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -256,9 +271,21 @@ def recall(path: Path) -> Checkpoint | None:
 
 
 def remember(path: Path, checkpoint: Checkpoint) -> None:
-    """Keeps it for `open(..., remembered=recall(path))`: outside the index's own folder, or it shares its fate."""
+    """Keeps it for `open(..., remembered=recall(path))`: outside the index's own folder, or it shares its fate.
+
+    Of one index only ever a newer one: whoever read it before somebody else did, and comes later, changes nothing.
+    Raises OSError, and Refused as `recall` does.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, canonical.dumps(checkpoint.json_value()))
+    with locked(path.with_suffix(".lock")):
+        seen = recall(path)
+        if seen is None or seen.origin != checkpoint.origin or seen.size < checkpoint.size:
+            write_atomically(path, canonical.dumps(checkpoint.json_value()))
+
+
+def _appending(path: Path) -> BinaryIO:
+    """Its own file: where a symbolic link leads, nothing is written. Raises OSError."""
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 
 
 def _encoded(line: Json) -> bytes:

@@ -150,8 +150,9 @@ def _verified(verifier: Verifier, root: PinnedRoot, bundle: Bundle, signer: _Exa
     try:
         payload_type, payload = verifier.verify_dsse(bundle, signer)
     except _FOREIGN as error:
-        reason = _reason_after_identity(root, bundle) if signer.asked else _reason_before_identity(verifier, bundle)
-        raise Refused(reason, _line(error)) from error
+        if signer.asked:
+            raise Refused(_reason_after_identity(root, bundle), _line(error)) from error
+        raise _refused_before_identity(verifier, root, bundle, _line(error)) from error
     established = verifier._establish_time(bundle)
     given = bundle.verification_material.timestamp_verification_data
     stamped = [found for found in established if found.source is TimestampSource.TIMESTAMP_AUTHORITY]
@@ -214,11 +215,23 @@ def check_timestamp_form(root: PinnedRoot, parsed: ParsedBundle) -> None:
         timestamp_form.check(content, chain)
 
 
-def _reason_before_identity(verifier: Verifier, bundle: Bundle) -> str:
+def _refused_before_identity(verifier: Verifier, root: PinnedRoot, bundle: Bundle, words: str) -> Refused:
+    """Time or certificate. What none of the root's certificate authorities issued was signed under another root, or
+    under none: most often nobody changed anything, and the wrong root was named."""
     try:
-        return "certificate" if verifier._establish_time(bundle) else "time"
+        reason = "certificate" if verifier._establish_time(bundle) else "time"
     except _FOREIGN:
-        return "time"
+        reason = "time"
+    authorities = load_root(root)._inner.certificate_authorities
+    chains = (certificate.raw_bytes for one in authorities for certificate in one.cert_chain.certificates)
+    if any(_issued_by(bundle.signing_certificate, authority) for authority in chains):
+        return Refused(reason, words)
+    no_time = ", and no timestamp authority of it signed its time" if reason == "time" else ""
+    return Refused(
+        reason,
+        f"no certificate authority of the root {root.name} issued its certificate{no_time} ({words})",
+        mend="signed under another root? --trust NAME, of that one",
+    )
 
 
 def _reason_after_identity(root: PinnedRoot, bundle: Bundle) -> str:
@@ -247,7 +260,7 @@ def _check_window(reason: str, what: str, windows: Iterable[TimeRange | None], a
 def _issued_by(certificate: x509.Certificate, authority: bytes) -> bool:
     try:
         certificate.verify_directly_issued_by(x509.load_der_x509_certificate(authority))
-    except (ValueError, TypeError, InvalidSignature):
+    except (*_FOREIGN, TypeError):
         return False
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StringConstraints
 
@@ -13,7 +13,8 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Hex = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
 DigestSet = Annotated[dict[Literal["sha256", "gitCommit"], Hex], Field(min_length=1)]
 """In-toto's, of the two kinds that a record's dependencies have."""
-Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+MOST_CHARACTERS: Final = 4096
+Text = Annotated[str, StringConstraints(min_length=1, max_length=MOST_CHARACTERS)]
 Moment = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?Z$")
 ]

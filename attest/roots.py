@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import hashlib
 import json
 import re
-import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
-from attest import canonical
+from attest import canonical, toml
 from attest.errors import Refused
 from attest.local.files import locked, read_bounded, write_atomically
 
@@ -24,9 +25,12 @@ MEANING: Final[dict[Assurance, str]] = {
     "private": "a private deployment's key, clock and log",
     "public": "the public-good instance's key, clock and log",
 }
+SELF_ASSERTED: Final = "SELF-ASSERTED local bench appliance"
+"""The organisation in every certificate of an embedded instance's own authorities."""
 MAX_ROOT_BYTES: Final = 1024 * 1024
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _KEYS: Final = {"name", "path", "sha256", "assurance"}
+_ENTRY: Final = re.compile(r"^(?=[ \t]*\[\[[ \t]*root[ \t]*\]\])", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,13 @@ class PinnedRoot:
             raise Refused("trust_root", f"sha256 is {found}, pinned is {self.sha256}", where=self.name)
         if self.assurance not in ASSURANCES:
             raise Refused("trust_root", f"no such assurance level: {self.assurance}", where=self.name)
+        if self.assurance != "local" and _is_self_asserted(self.content):
+            raise Refused(
+                "trust_root",
+                f"the root of a machine's own instance is nobody else's word, so it is not {self.assurance}",
+                where=self.name,
+                mend='assurance = "local"',
+            )
 
     @classmethod
     def read(
@@ -64,6 +75,29 @@ class PinnedRoot:
         except OSError as error:
             raise Refused("trust_root", error.strerror or str(error), where=str(path)) from error
         return cls(name or str(path), content, sha256, assurance)
+
+
+def _is_self_asserted(content: bytes) -> bool:
+    """Whether an embedded instance made an authority in it: its certificates say so, and only its holder can make
+    others. What is no JSON is for `load_root` to refuse."""
+    try:
+        waiting: list[canonical.Json] = [canonical.loads(content, max_bytes=MAX_ROOT_BYTES)]
+    except canonical.NotCanonical:
+        return False
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting.extend(value.values() if isinstance(value, dict) else value)
+        elif isinstance(value, str) and (SELF_ASSERTED in value or SELF_ASSERTED.encode() in _decoded(value)):
+            return True
+    return False
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def signer_of_local(root: PinnedRoot) -> str:
@@ -102,21 +136,39 @@ def known_roots(roots_file: Path) -> tuple[KnownRoot, ...]:
         return ()
     except OSError as error:
         raise Refused("trust_root", error.strerror or str(error), where=str(roots_file)) from error
+    return _parsed(content, roots_file)
+
+
+def _parsed(content: bytes, roots_file: Path) -> tuple[KnownRoot, ...]:
     try:
         if len(content) > MAX_ROOT_BYTES:
             raise ValueError(f"over {MAX_ROOT_BYTES} bytes")  # noqa: TRY301 - one refusal for all
-        value = tomllib.loads(content.decode())
+        value = toml.loads(content.decode())
     except (ValueError, RecursionError) as error:  # of the syntax, of UTF-8, of digits beyond int()'s bound
         raise Refused("trust_root", f"not TOML: {error}", where=str(roots_file)) from error
     entries = value.get("root", [])
     if set(value) - {"root"} or not isinstance(entries, list):
         raise Refused("trust_root", "holds [[root]] entries and nothing else", where=str(roots_file))
-    roots = tuple(_known_root(entry, f"{roots_file}: root[{i}]", roots_file) for i, entry in enumerate(entries))
-    names = [root.name for root in roots]
-    for name in names:
-        if names.count(name) > 1:
-            raise Refused("trust_root", f"two roots are called {name!r}", where=str(roots_file))
+    roots = tuple(_known_root(entry, f"{roots_file}: [[root]] {i}", roots_file) for i, entry in enumerate(entries, 1))
+    _refuse_two_meanings(roots, roots_file)
     return roots
+
+
+def _refuse_two_meanings(roots: tuple[KnownRoot, ...], roots_file: Path) -> None:
+    """Of a name, and of a root: one that stood at two levels would have the one that is read last."""
+    names: dict[str, KnownRoot] = {}
+    digests: dict[str, KnownRoot] = {}
+    for root in roots:
+        if names.setdefault(root.name, root) is not root:
+            raise Refused("trust_root", f"two roots are called {root.name!r}", where=str(roots_file))
+        first = digests.setdefault(root.sha256, root)
+        if first.assurance != root.assurance:
+            raise Refused(
+                "trust_root",
+                f"{first.name!r} and {root.name!r} are one root, at two levels: {first.assurance}, {root.assurance}",
+                where=str(roots_file),
+                mend="one level for one root",
+            )
 
 
 def find_root(roots_file: Path, name: str) -> PinnedRoot:
@@ -124,12 +176,12 @@ def find_root(roots_file: Path, name: str) -> PinnedRoot:
     for root in roots:
         if root.name == name:
             return root.pinned()
-    known = ", ".join(root.name for root in roots) or "none"
+    names = [root.name for root in roots]
     raise Refused(
         "trust_root",
-        f"no root called {name!r} is known here (known: {known})",
+        f"no root called {name!r} is known here (known: {', '.join(names) or 'none'})",
         where=str(roots_file),
-        mend="appliance trust init" if name == "local" else "add a [[root]] entry",
+        mend="appliance trust init" if name == "local" else _meant(name, names) or "add a [[root]] entry",
     )
 
 
@@ -151,11 +203,25 @@ def is_remembered(roots_file: Path, name: str, sha256: str | None) -> bool:
     return False
 
 
+def refuse_other_level(known: KnownRoot, assurance: Assurance, roots_file: Path) -> None:
+    """A level is a person's word, and stands where they can read it: nothing else changes it."""
+    if known.assurance != assurance:
+        raise Refused(
+            "trust_root",
+            f"{known.name!r} stands there as {known.assurance}, not {assurance}",
+            where=str(roots_file),
+            mend=f'assurance = "{assurance}" in its entry, if you mean it',
+        )
+
+
 def remember_root(roots_file: Path, root: KnownRoot) -> None:
-    """Adds an entry, and leaves what a person wrote as it is. Another root under the same name is refused."""
+    """Adds an entry, and leaves what a person wrote as it is. Another root under the same name is refused, and so is
+    the same one at another level."""
     roots_file.parent.mkdir(parents=True, exist_ok=True)
     with locked(roots_file.parent / ".roots.lock"):
+        before = known_roots(roots_file)
         if is_remembered(roots_file, root.name, root.sha256):
+            refuse_other_level(next(known for known in before if known.name == root.name), root.assurance, roots_file)
             return
         old = roots_file.read_text() if roots_file.exists() else ""
         gap = "" if not old else "\n" if old.endswith("\n") else "\n\n"
@@ -167,15 +233,81 @@ def remember_root(roots_file: Path, root: KnownRoot) -> None:
         }
         # A JSON string is a TOML basic string.
         lines = [f"{key} = {json.dumps(text)}" for key, text in fields.items()]
-        write_atomically(roots_file, (old + gap + "\n".join(["[[root]]", *lines]) + "\n").encode(), 0o644)
+        _rewrite(roots_file, old + gap + "\n".join(["[[root]]", *lines]) + "\n", (*before, root), root)
+
+
+def repin_root(roots_file: Path, root: KnownRoot, before: str) -> None:
+    """Puts a newer root in place of the one of digest `before`, within its own entry: its pin, and its path where the
+    digest is part of that. The root's file is there already, so whoever reads meanwhile finds the old one or the new
+    one whole. Raises Refused, and changes nothing, where that does not come of it."""
+    with locked(roots_file.parent / ".roots.lock"):
+        known = known_roots(roots_file)
+        head, *entries = _ENTRY.split(read_bounded(roots_file, MAX_ROOT_BYTES).decode())
+        if len(entries) == len(known):
+            entries = [
+                entry.replace(before, root.sha256) if one.name == root.name else entry
+                for one, entry in zip(known, entries, strict=True)
+            ]
+        _rewrite(roots_file, head + "".join(entries), [root if one.name == root.name else one for one in known], root)
+
+
+def _rewrite(roots_file: Path, text: str, roots: Sequence[KnownRoot], new: KnownRoot) -> None:
+    """Only where the new text says exactly these roots, and leads to the new one's file."""
+    why = "its entries are written in another way"
+    try:
+        found = _parsed(text.encode(), roots_file)
+        if [_meaning(one) for one in found] == [_meaning(one) for one in roots]:
+            next(one for one in found if one.name == new.name).pinned()
+            why = ""
+    except Refused as error:
+        why = error.message
+    if why:
+        fields = f"name = {json.dumps(new.name)}, path = {json.dumps(str(new.path))}, sha256 = {json.dumps(new.sha256)}"
+        raise Refused(
+            "trust_root",
+            f"{new.name!r} cannot be written into it: {why}",
+            where=str(roots_file),
+            mend=f"a [[root]] entry by hand: {fields}",
+        )
+    write_atomically(roots_file, text.encode(), 0o644)
+
+
+def _meaning(root: KnownRoot) -> tuple[str, str, str]:
+    return root.name, root.sha256, root.assurance
+
+
+def _meant(typed: str, known: Iterable[str]) -> str | None:
+    """`did you mean local?`"""
+    near = difflib.get_close_matches(typed, sorted(known), n=1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def _refuse_keys(entry: dict[str, Any], where: str) -> None:
+    """Each key by its name: what is missing, what nobody knows, what is no text. Raises Refused (trust_root)."""
+    missing = sorted(_KEYS - set(entry))
+    for key in sorted(set(entry) - _KEYS):
+        mend = _meant(key, missing) or f"an entry has {', '.join(sorted(_KEYS))}"
+        raise Refused("trust_root", f"no such key: {key!r:.80}", where=where, mend=mend)
+    if missing:
+        raise Refused("trust_root", f"{missing[0]} is missing", where=where, mend=f'add {missing[0]} = "..."')
+    for key, value in sorted(entry.items()):
+        if not isinstance(value, str):
+            raise Refused("trust_root", f"{key} is a text", where=where, mend=f'{key} = "..."')
 
 
 def _known_root(entry: object, where: str, roots_file: Path) -> KnownRoot:
-    if not isinstance(entry, dict) or set(entry) != _KEYS or not all(isinstance(v, str) for v in entry.values()):
-        raise Refused("trust_root", f"has exactly the keys {', '.join(sorted(_KEYS))}, each text", where=where)
+    if not isinstance(entry, dict):
+        raise Refused("trust_root", "holds [[root]] entries and nothing else", where=where)
+    where = f"{where} ({entry['name']})" if isinstance(entry.get("name"), str) else where
+    _refuse_keys(entry, where)
     if not _SHA256.fullmatch(entry["sha256"]):
         raise Refused("trust_root", "sha256 is 64 lower-case hex digits", where=where)
     if entry["assurance"] not in ASSURANCES:
         raise Refused("trust_root", f"assurance is one of {', '.join(ASSURANCES)}", where=where)
-    path = roots_file.parent / Path(entry["path"]).expanduser()
+    if not entry["name"].isprintable() or "\0" in entry["path"]:
+        raise Refused("trust_root", "name and path are text that can be printed", where=where)
+    try:
+        path = roots_file.parent / Path(entry["path"]).expanduser()
+    except RuntimeError as error:  # ~NAME, of nobody
+        raise Refused("trust_root", f"path: {error}", where=where, mend="a path without ~") from error
     return KnownRoot(entry["name"], path, entry["sha256"], cast(Assurance, entry["assurance"]))

@@ -125,15 +125,24 @@ def is_quoted(bundle: bytes) -> bool:
 
 
 def read_enrolled(path: Path) -> frozenset[str]:
-    """Names of AKs, one a line, `#` begins a remark. Raises Refused (policy)."""
+    """Names of AKs, one a line, `#` begins a remark. Raises Refused (policy).
+
+    A line ends where every editor ends it: in other characters that count as line ends somewhere, a remark could hold
+    a key that its reader does not see.
+    """
     from attest.local.files import read_bounded
 
     try:
-        lines = read_bounded(path, _MOST_KEYS_BYTES).decode().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused("policy", str(getattr(error, "strerror", None) or error), where=str(path)) from error
+        content = read_bounded(path, _MOST_KEYS_BYTES)
+    except OSError as error:
+        raise Refused("policy", error.strerror or str(error), where=str(path)) from error
+    if len(content) > _MOST_KEYS_BYTES:
+        raise Refused("policy", f"over the bound of {_MOST_KEYS_BYTES} bytes", where=str(path))
     found = set()
-    for number, line in enumerate(lines, start=1):
+    for number, raw in enumerate(content.split(b"\n"), start=1):
+        if not raw.isascii():
+            raise Refused("policy", "holds what is no ASCII", where=f"{path}:{number}", mend="also in a remark")
+        line = raw.decode()
         if not line.strip() or line.startswith("#"):
             continue
         match = _KEY_LINE.fullmatch(line)

@@ -237,8 +237,8 @@ def _outcome(number: int, check: Check, verified: Verified) -> Outcome:
         return Outcome(number, check.name, "noted", note.what)
     except NotRun as reason:
         if reason.acceptable:
-            return Outcome(number, check.name, "not_run", reason.why, acceptable=True)
-        unchecked = Refused(check.reason, f"not checked: {reason.why}")
+            return Outcome(number, check.name, "not_run", reason.why, check.reason, acceptable=True)
+        unchecked = Refused(check.reason, f"not checked: {reason.why}", mend=reason.mend, word=reason.word)
         return Outcome(number, check.name, "not_run", reason.why, check.reason, unchecked)
     return Outcome(number, check.name, "passed")
 

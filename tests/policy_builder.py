@@ -76,7 +76,7 @@ def tables(trust: LocalTrust | None = None, **changes: Any) -> dict[str, Any]:
                 "digest": plan.suite.digest,
                 "network": "none",
                 "images": [build.pin().config],
-                "limits": LIMITS,
+                "limits": dict(LIMITS),
             }
         ],
     }
@@ -87,6 +87,11 @@ def tables(trust: LocalTrust | None = None, **changes: Any) -> dict[str, Any]:
             values[key] = {**values.get(key, {}), **change}
         else:
             values[key] = change
+    required = values.get("blobs", {}).get("required", ())
+    for suite in values["suites"]:
+        named = suite.get("tasks", {}).values()
+        if "suite" not in required and not (named and all("digest" in task for task in named)):
+            suite.setdefault("any_tasks", True)
     return values
 
 

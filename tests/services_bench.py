@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from tests.services_build import FULCIO, REKOR, TESSERACT, TSA, CannotBuild, build
 from tests.services_front import Front
-from tests.services_issuer import Issuer
+from tests.services_issuer import Issuer, minted_by
 from tests.services_keys import LOG_NAME, PASSWORD, make_keys, write_configs, write_fulcio_config
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -311,7 +311,7 @@ def main(argv: list[str]) -> int:
         return 4
     print(f"trust config  {services.trust_config}")  # noqa: T201
     print(f"issuer        {services.issuer_url()}")  # noqa: T201
-    print(f"a token       curl -s {services.issuer_url()}/mint")  # noqa: T201
+    print(f"a token       {minted_by(services.issuer_url())} > token")  # noqa: T201
     print(f"stop them     scripts/services stop {folder}")  # noqa: T201
     return 0
 

@@ -79,6 +79,11 @@ def claims(kind: str, subject: str) -> dict[str, Any]:
 KINDS: Final = ("email", "github", "gitlab")
 
 
+def minted_by(url: str) -> str:
+    """A line for a shell: a token of the issuer at `url`, and nothing beside it."""
+    return f"curl -s {url}/mint | cut -d '\"' -f 4"
+
+
 class Issuer:
     """Serves until `stop`. `address` is http://127.0.0.1:PORT."""
 

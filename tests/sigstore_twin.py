@@ -34,15 +34,32 @@ from attest.local import certificates, instance, timestamps
 from attest.local.keys import KeyFolder, KeyRole, key_id
 from attest.local.merkle import leaf_hash
 from attest.local.proofs import inclusion, root_of
+from attest.roots import SELF_ASSERTED
 
-Fault = Literal["silent", "error", "garbage", "drips", "floods", "closes", "late", "early", "foreign"]
+Fault = Literal[
+    "silent",
+    "error",
+    "garbage",
+    "drips",
+    "floods",
+    "closes",
+    "late",
+    "early",
+    "foreign",
+    "phrase",
+    "echo",
+    "shout",
+    "away",
+]
 """silent: takes the question and never answers; drips: a byte now and then; floods: as much as is taken, without end;
-late and early: a clock that is a day off; foreign: what another deployment would answer."""
+late and early: a clock that is a day off; foreign: what another deployment would answer; phrase, echo, shout: the token
+of the question again, as its reason phrase, its body, its whole answer; away: sends to another address."""
 Service = Literal["fulcio", "rekor", "tsa", "oidc", "tuf"]
 
 _LEAF_SCT: Final = x509.ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
 _ISSUER_V1: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _ISSUER_V2: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
+_ORGANIZATION: Final = "twin.example"
 _TREE_V1: Final = "1193050959916656506"
 _SHARD_OFFSET: Final = 1000
 """Rekor v1 counts its entries over all trees that it ever had."""
@@ -60,14 +77,14 @@ class Twin:
         self.folder = folder
         self.keys = KeyFolder.create(folder / "keys")
         self.faults: dict[Service, Fault] = {}
+        self.elsewhere = ""
         self.asked: list[str] = []
         self.codes: dict[str, dict[str, str]] = {}
         self.certificate_minutes = 10
         self.start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-        name = ("twin CA", "twin CA")
-        self.ca = certificates.authority(self.keys, "ca", "ca", name, self.start)
-        self.tsa_root = certificates.authority(self.keys, "tsaroot", "tsaroot", ("twin TSA root",) * 2, self.start)
-        self.tsa = certificates.authority(self.keys, "tsa", "tsaroot", ("twin TSA", "twin TSA root"), self.start)
+        self.ca = self._authority("ca", "ca", "twin CA", "twin CA")
+        self.tsa_root = self._authority("tsaroot", "tsaroot", "twin TSA root", "twin TSA root")
+        self.tsa = self._authority("tsa", "tsaroot", "twin TSA", "twin TSA root")
         self.logs: dict[int, list[bytes]] = {1: [], 2: []}
         self.lock = threading.Lock()
         self._stop = threading.Event()
@@ -84,10 +101,16 @@ class Twin:
     # ------------------------------------------------------------------------------------ what a client is given
 
     def trusted_root(self) -> dict[str, Any]:
-        made: dict[str, Any] = json.loads(
-            instance.trusted_root(self.keys, "rekor.twin.example", self.start, self.ca, (self.tsa, self.tsa_root))
-        )
+        content = instance.trusted_root(self.keys, "rekor.twin.example", self.start, self.ca, (self.tsa, self.tsa_root))
+        text = content.decode().replace("local.invalid", "twin.example").replace(SELF_ASSERTED, _ORGANIZATION)
+        made: dict[str, Any] = json.loads(text)
         return made
+
+    def _authority(self, role: KeyRole, issuer: KeyRole, *names: str) -> bytes:
+        subject, issued_by = names
+        return certificates.authority(
+            self.keys, role, issuer, (subject, issued_by), self.start, organization=_ORGANIZATION
+        )
 
     def signing_config(self, rekor_versions: tuple[int, ...] = (1, 2)) -> dict[str, Any]:
         def service(path: str, version: int, operator: str = "twin") -> dict[str, Any]:
@@ -310,6 +333,9 @@ class Twin:
             handler.send_header("Content-Length", "8")
             handler.end_headers()
             handler.wfile.write(b"<html>\n\n")
+        elif fault in ("phrase", "echo", "shout", "away"):
+            handler.wfile.write(self._told(fault, handler.headers.get("Authorization", "")))
+            handler.close_connection = True
         elif fault == "drips":
             handler.send_response(200)
             handler.send_header("Content-Length", "1000")
@@ -324,6 +350,14 @@ class Twin:
         else:
             return False
         return True
+
+    def _told(self, fault: Fault, token: str) -> bytes:
+        status = {"phrase": f"400 {token}", "echo": "400 Bad Request", "away": "307 Temporary Redirect"}
+        if fault == "shout":
+            return f"ECHO {token}\r\n\r\n".encode()
+        body = f"no: {token}" if fault == "echo" else ""
+        place = f"Location: {self.elsewhere}\r\n" if fault == "away" else ""
+        return f"HTTP/1.1 {status[fault]}\r\n{place}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
     def _pour(self, handler: BaseHTTPRequestHandler, content: bytes, every_seconds: float) -> None:
         while not self._stop.wait(every_seconds):

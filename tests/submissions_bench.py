@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from appliance.audit.policy import read_policy
-from appliance.audit.trust import bundle_path, claims_of
+from appliance.audit.trust import bundle_path, claims_of, open_or_init_local
 from appliance.cli import output
 from appliance.cli.main import run
 from appliance.digests import sha256_hex
@@ -22,7 +22,9 @@ from appliance.records.plan import TrialPlan, trial_keys
 from appliance.records.record import Record
 from appliance.records.trial import TrialResult
 from appliance.submissions.examining import Terms
+from appliance.submissions.intake import Taken, take_in
 from appliance.submissions.roots import roots_of
+from appliance.submissions.store import Store
 from attest import vsa
 from attest.trust.local import LocalTrust, open_or_init
 from tests import record_builder as build
@@ -119,19 +121,27 @@ class Sender:
         )
 
     def reproduced(
-        self, record: Record, bundle: bytes, verdict: str = "reproduced", *, verifier: str | None = None
+        self,
+        record: Record,
+        bundle: bytes,
+        verdict: str = "reproduced",
+        *,
+        verifier: str | None = None,
+        trials: tuple[int, int] | None = None,
     ) -> bytes:
-        """His signed summary of having run its plan again; `verifier`: the id that he gives himself."""
+        """His signed summary of having run its plan again; `verifier`: the id that he gives himself; `trials`: how many
+        he compared, of how many he says that there are; all that the record has, if not said."""
         from attest import statement
         from attest.signing import sign_statement
 
         about = sha256_hex(record.canonical())
+        compared, recorded = trials or (len(record.trials), len(record.trials))
         details = vsa.Reproduced(
             again=sha256_hex(b"again"),
             verdict=sha256_hex(b"verdict"),
             checked="verified",
-            compared_trials=len(record.trials),
-            recorded_trials=len(record.trials),
+            compared_trials=compared,
+            recorded_trials=recorded,
             outcome=verdict,  # type: ignore[arg-type]  # a test names it
             energy="reproduced",
             cost="reproduced",
@@ -198,14 +208,15 @@ def policy_text(
     version: int = 1,
     least_tier: str = "auditable",
     verifiers: Sequence[Sender] = (),
+    verifier_more: str = "",
     more: str = "",
-    suite_more: str = "any_image = true",
+    suite_more: str = "any_image = true\nany_tasks = true",
     suite_digest: str = sha256_hex(b"suite"),
     stamps: str = '[stamps]\nharness = "any"\n',
 ) -> str:
     head = f'schema = "policy-v1"\nname = "{name}"\nversion = {version}\nleast_tier = "{least_tier}"\n'
     signers = "".join(f"[[signers]]\n{one.entry}\n" for one in senders)
-    others = "".join(f'[[verifiers]]\n{one.entry}\nid = "{one.trust.identity}"\n' for one in verifiers)
+    others = "".join(f'[[verifiers]]\n{one.entry}\nid = "{one.trust.identity}"\n{verifier_more}' for one in verifiers)
     limits = "[suites.limits]\nwall_seconds = 600.0\n"
     suite = f'[[suites]]\nname = "smoke"\ndigest = "{suite_digest}"\nnetwork = "none"\n{suite_more}\n{limits}'
     return head + signers + others + suite + stamps + more
@@ -233,3 +244,12 @@ def terms_at(receiver: Receiver, sender: Sender, now: datetime) -> Terms:
     policy = read_policy(receiver.policy)
     roots, _ = roots_of(policy, [sender.trust.root_path])
     return Terms(policy, roots, now)
+
+
+def taken_at(receiver: Receiver, sender: Sender, folder: Path, now: datetime) -> Taken:
+    """An intake at another moment."""
+    keeper, _ = open_or_init_local()
+    store = Store(receiver.store, (keeper.root, keeper.identity, keeper.issuer))
+    terms = terms_at(receiver, sender, now)
+    _, stamps = roots_of(terms.policy, [sender.trust.root_path])
+    return take_in(folder, store, terms, stamps, keeper)

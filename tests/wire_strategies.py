@@ -16,6 +16,7 @@ from appliance.records.energy import EnergyFigure, EnergyPart
 from appliance.records.plan import TrialPlan
 from appliance.records.trial import TrialResult
 from appliance.records.words import ENERGY_FLAGS, REASONS_OF
+from appliance.wire import Moment
 
 Model = TypeVar("Model", bound=BaseModel)
 _SAFE = 2**53 - 1
@@ -91,14 +92,16 @@ def _scalar(annotation: Any, constraints: tuple[Any, ...]) -> st.SearchStrategy[
         return st.integers(_least(constraints, -_SAFE), _SAFE)
     if annotation is float:
         return _FLOATS.map(lambda number: number + 1)
-    if annotation is str and any(isinstance(part, AfterValidator) for part in constraints):
-        return st.sampled_from(sorted(ENERGY_FLAGS))
     if annotation is str:
         return _text(constraints)
     raise NotImplementedError(annotation)
 
 
 def _text(constraints: tuple[Any, ...]) -> st.SearchStrategy[str]:
+    if constraints[:2] == get_args(Moment)[1:]:
+        return st.datetimes().map(lambda at: f"{at.isoformat()}Z")
+    if any(isinstance(part, AfterValidator) for part in constraints):
+        return st.sampled_from(sorted(ENERGY_FLAGS))
     pattern = next((part.pattern for part in constraints if isinstance(part, StringConstraints)), None)
     if pattern is not None:
         return st.from_regex(str(pattern).replace("$", r"\Z"), fullmatch=True)

@@ -78,5 +78,6 @@ def _fits(verified: Verified, opened: Opened) -> None:
     problem = schemas.first_problem("record-v1", verified.record)
     if problem:
         path, words = problem
-        raise Refused("record", words, where=path, mend="appliance schema show record-v1", word="schema_mismatch")
+        mend = "appliance schema show record-v1"
+        opened.refuse(verified, Refused("record", words, where=path, mend=mend, word="schema_mismatch"))
     opened.record(verified)

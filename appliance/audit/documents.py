@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any, Final
 
 from appliance import schemas
+from appliance.audit.found import records_of
 from appliance.audit.policy import policy_of
-from appliance.errors import InputRefused, UsageRefused
+from appliance.errors import InputRefused, Refusal, UsageRefused
 from appliance.reading import read_regular
 from appliance.records import journal
 from appliance.records.record import Record
@@ -16,6 +18,7 @@ from appliance.wire import parsed
 from attest import canonical
 
 MAX_BYTES: Final = 256 * 1024 * 1024
+_SOME: Final = 3
 
 
 def read_bytes(path: Path) -> bytes:
@@ -23,7 +26,19 @@ def read_bytes(path: Path) -> bytes:
     try:
         return read_regular(path, MAX_BYTES)
     except OSError as error:
-        raise InputRefused(error.strerror or str(error), where=str(path)) from error
+        raise InputRefused(error.strerror or str(error), where=str(path), mend=_records_in(path)) from error
+
+
+def _records_in(path: Path) -> str | None:
+    """What to name instead of a folder."""
+    try:
+        found = records_of(path).records if path.is_dir() else ()
+    except Refusal:
+        return None
+    if not found:
+        return None
+    named = [shlex.quote(str(record)) for record in found[:_SOME]] + ["…"] * (len(found) > _SOME)
+    return f"name a record in it: {', '.join(named)}"
 
 
 def read_record(path: Path) -> Record:
@@ -32,7 +47,9 @@ def read_record(path: Path) -> Record:
 
 
 def record_of(content: bytes, where: str) -> Record:
-    value = parsed(content, where, canonical.loads)
+    value = parsed(content, where, canonical.loads, canonical_only=False)
+    _refuse_bundle(value, where)
+    parsed(content, where, canonical.loads_canonical)
     if not isinstance(value, dict) or value.get("schema") != "record-v1":
         named = value.get("schema") if isinstance(value, dict) else None
         raise InputRefused(
@@ -40,6 +57,12 @@ def record_of(content: bytes, where: str) -> Record:
         )
     schemas.require("record-v1", value, where)
     return Record.from_canonical(content, where)
+
+
+def _refuse_bundle(value: object, where: str) -> None:
+    """Its bundle lies beside a record and has nearly its name. Raises InputRefused."""
+    if isinstance(value, dict) and "dsseEnvelope" in value:
+        raise InputRefused("a bundle, not a record", where=where, mend="name the record beside it")
 
 
 def check_file(path: Path, name: str | None = None) -> str:

@@ -66,6 +66,10 @@ def stamps_agree(record: Record) -> None:
             pin = getattr(task.images, name)
             if pin is not None and pin not in stamped_pins:
                 raise Refused("aggregate", "images has no such pin", where=f"$.plan.tasks[{at}].images.{name}")
+        if task.images.solver is None and task.images.composed != task.images.task:
+            where = f"$.plan.tasks[{at}].images.composed"
+            words = "without an image of the solver's own, is not the task's"
+            raise _contradiction(where, words, task.images.composed.config, task.images.task.config)
     for at, image in enumerate(record.images):
         if not any(image.pin in (t.images.task, t.images.solver, t.images.composed) for t in record.plan.tasks):
             raise Refused("aggregate", "the plan has no such pin", where=f"$.images[{at}].pin")

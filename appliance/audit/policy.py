@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Hashable, Iterable
 from datetime import date, time
 from itertools import islice
@@ -14,13 +13,14 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from appliance.audit.policy_shapes import PolicyToml, SuiteRule
+from appliance.audit.policy_shapes import PolicyToml, Revoked, SuiteRule
 from appliance.digests import sha256_hex
 from appliance.errors import InputRefused
 from appliance.pins import Sha256
 from appliance.reading import read_regular
 from appliance.tasks.toml import parse_toml, short
 from appliance.wire import NAMESPACE
+from attest import toml
 
 MAX_BYTES: Final = 256 * 1024
 _MEND: Final = "appliance schema show policy-v1"
@@ -87,7 +87,7 @@ def _doubles(shape: PolicyToml) -> Iterable[tuple[Key, str]]:
         ("signers", [(one.root_sha256, one.identity, one.issuer) for one in shape.signers]),
         ("verifiers", [(one.root_sha256, one.identity, one.issuer, one.id) for one in shape.verifiers]),
         ("suites", [one.digest for one in shape.suites]),
-        ("revoked", [(one.identity, one.serial, one.root_sha256) for one in shape.revoked]),
+        ("revoked", [(one.identity, one.serial_number, one.root_sha256) for one in shape.revoked]),
     )
     for name, entries in keyed:
         seen: set[Hashable] = set()
@@ -101,6 +101,7 @@ def _contradictions(shape: PolicyToml) -> Iterable[tuple[Key, str]]:
     for at, revoked in enumerate(shape.revoked):
         if sum(one is not None for one in (revoked.identity, revoked.serial, revoked.root_sha256)) != 1:
             yield ("revoked", at), "names exactly one of identity, serial and root_sha256"
+        yield from _without_effect(shape, at, revoked)
     for at, suite in enumerate(shape.suites):
         pinned = bool(suite.images) or (bool(suite.tasks) and all(task.image for task in suite.tasks.values()))
         if not pinned and not suite.any_image:
@@ -108,12 +109,33 @@ def _contradictions(shape: PolicyToml) -> Iterable[tuple[Key, str]]:
             yield ("suites", at), words
         if pinned and suite.any_image:
             yield ("suites", at, "any_image"), "true, and images are pinned"
+        if suite.composed_images and (suite.any_image or suite.any_composed_image):
+            yield ("suites", at, "composed_images"), "pinned, and any image is taken"
+        all_tasks = "suite" in shape.blobs.required or _by_digest(suite)
+        if not all_tasks and not suite.any_tasks:
+            words = "pins no task: require the blob `suite`, give each of `tasks` its digest, or say any_tasks = true"
+            yield ("suites", at), words
+        if all_tasks and suite.any_tasks:
+            yield ("suites", at, "any_tasks"), "true, and tasks are pinned"
         limits = suite.limits.pinned or (bool(suite.tasks) and all(t.limits.pinned for t in suite.tasks.values()))
         if not limits and "suite" not in shape.blobs.required:
             words = "nothing to hold its limits to: pin `limits`, or require the blob `suite`"
             yield ("suites", at), words
     if shape.completeness.complete and shape.completeness.most_missing_share:
         yield ("completeness", "most_missing_share"), "is never looked at, for complete is true"
+
+
+def _without_effect(shape: PolicyToml, at: int, revoked: Revoked) -> Iterable[tuple[Key, str]]:
+    """A cut-off that nobody is held to is one that somebody is thought to be held to."""
+    believed = (*shape.signers, *shape.verifiers)
+    if revoked.identity is not None and revoked.identity not in {one.identity for one in believed}:
+        yield ("revoked", at, "identity"), "no signer or verifier of this policy has exactly this name"
+    if revoked.root_sha256 is not None and revoked.root_sha256 not in {one.root_sha256 for one in believed}:
+        yield ("revoked", at, "root_sha256"), "no signer or verifier of this policy has this root"
+
+
+def _by_digest(suite: SuiteRule) -> bool:
+    return bool(suite.tasks) and all(task.digest is not None for task in suite.tasks.values())
 
 
 # ------------------------------------------------------------------------------------------------- words and places
@@ -137,7 +159,11 @@ def _refusal(error: ValidationError, content: bytes, where: str) -> InputRefused
     first = problems[0]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     words = f"{_WORDS.get(first['type'], first['msg'])}{more}"
-    return InputRefused(words, where=_place(content, where, first["loc"]), mend=_MEND)
+    *table, key = first["loc"]
+    # TOML puts what follows a [[table]] into it, wherever its writer meant it to be.
+    astray = first["type"] == "extra_forbidden" and table and key in PolicyToml.model_fields
+    mend = "a key of the whole policy: it stands above the first [table]" if astray else _MEND
+    return InputRefused(words, where=_place(content, where, first["loc"]), mend=mend)
 
 
 _WORDS: Final = {"extra_forbidden": "unknown key", "missing": "required key is missing"}
@@ -183,7 +209,7 @@ def _line(text: str, key: Key) -> int | None:
 
 def _holds(text: str, key: Key) -> bool:
     try:
-        value: Any = tomllib.loads(text)
+        value: Any = toml.loads(text)
         for part in key:
             value = value[part]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):

@@ -53,6 +53,13 @@ class ChallengeStatus:
     """Which it is, for a person: `issued 2026-11-30T12:00:00Z, expired 2026-12-01T12:00:00Z`."""
     issued_at: datetime | None = None
     """By the receiver's clock; None where he does not know. Plausibility holds the trials to it."""
+    unproven: bool = False
+    """Who issued it is the word of whoever showed the document: no store knows it, and no signature was checked."""
+
+    @property
+    def name(self) -> str:
+        """Of the check, which must not say more than it knows."""
+        return f"its challenge is good{', if it is one that you issued: nobody checked that' if self.unproven else ''}"
 
 
 def policy_checks(
@@ -66,16 +73,20 @@ def policy_checks(
     opened: Opened | None = None,
 ) -> Sequence[Check]:
     """`blobs` holds `sha256/<hex>`. `challenge` None: nobody looked it up. `existed_by`: when a clock of somebody else
-    had seen the record, if one had (an anchored log, a store's receipt). `signed` False: a reported record, whose
-    `Verified` its receiver made. `opened`: shared with other lists of checks, so that the record is read once."""
+    had seen its signature before `now`, if one had (an anchored log, a store's receipt). `signed` False: a reported
+    record, whose `Verified` its receiver made. `opened`: shared with other lists of checks: the record is read once."""
     opened = opened or Opened()
 
     def check(name: str, look: Callable[[Record], None], reason: str = "policy") -> Check:
         return Check(name, lambda verified: look(opened.record(verified)), reason)
 
     return (
-        *(signer_checks(policy, existed_by) if signed else ()),
-        check("its challenge is good", lambda record: _challenge_is_good(policy, record, challenge), "replay"),
+        *(signer_checks(policy, min(existed_by or now, now)) if signed else ()),
+        check(
+            challenge.name if challenge else "its challenge is good",
+            lambda record: _challenge_is_good(policy, record, challenge),
+            "replay",
+        ),
         check("its suite is one of the policy's", lambda record: is_listed(policy, record)),
         check(
             "its limits, network and images are the pinned ones",
@@ -101,7 +112,8 @@ def _challenge_is_good(policy: Policy, record: Record, status: ChallengeStatus |
             raise Refused("replay", "names none, and one is required", where=where, mend=mend, word="stale_challenge")
         return
     if status is None:
-        raise NotRun("its challenge was not looked up", acceptable=not required)
+        mend = "--challenge FILE, the one that you issued"
+        raise NotRun("its challenge was not looked up", acceptable=not required, mend=mend, word="stale_challenge")
     if status.state != "good":
         detail = f": {status.detail}" if status.detail else ""
         raise Refused("replay", f"{_STATES[status.state]}{detail}", where=where, word="stale_challenge")

@@ -24,26 +24,24 @@ def came_to_its_end(policy: Policy, record: Record) -> None:
     if record.complete:
         return
     if rule.complete:
-        raise _refused("wanted a complete run, found one that was broken off", "$.complete")
+        raise _refused("wanted a complete run, found one that was broken off", "$.complete", "[completeness] complete")
     planned = len(trial_keys(record.plan))
     ran = sum(trial.outcome != "cancelled" for trial in record.trials)
-    _at_most(rule.most_missing_share, planned - ran, planned, "cancelled or never ran", "$.trials")
+    key = "[completeness] most_missing_share"
+    _at_most(rule.most_missing_share, planned - ran, planned, "cancelled or never ran", key)
 
 
 def little_is_excluded(policy: Policy, record: Record) -> None:
     """Of planned trials, over all passes."""
     rule = policy.exclusions
     planned = len(trial_keys(record.plan))
-    for most, count, words in (
-        (rule.most_share, sum(trial.outcome == "excluded" for trial in record.trials), "excluded"),
-        (
-            rule.most_after_subject_share,
-            sum(trial.after_subject for trial in record.trials),
-            "excluded after the subject had been at work",
-        ),
-        (rule.most_errored_share, sum(trial.outcome == "errored" for trial in record.trials), "errored"),
+    after = sum(trial.after_subject for trial in record.trials)
+    for key, count, words in (
+        ("most_share", sum(trial.outcome == "excluded" for trial in record.trials), "excluded"),
+        ("most_after_subject_share", after, "excluded after the subject had been at work"),
+        ("most_errored_share", sum(trial.outcome == "errored" for trial in record.trials), "errored"),
     ):
-        _at_most(most, count, planned, words, "$.trials")
+        _at_most(getattr(rule, key), count, planned, words, f"[exclusions] {key}")
 
 
 def is_young(policy: Policy, record: Record, now: datetime) -> None:
@@ -55,7 +53,7 @@ def is_young(policy: Policy, record: Record, now: datetime) -> None:
     try:
         age = (now - min(datetime.fromisoformat(moment) for moment in started)).total_seconds()
     except (ValueError, TypeError) as error:
-        raise _refused(f"a trial starts at no moment: {error}", "$.trials") from error
+        raise _refused(f"a trial starts at no moment: {error}", "$.trials", "[freshness] most_age_seconds") from error
     if age > most:
         raise Refused(
             "replay", f"wanted {most:g} s of age at most, found {age:.0f}", where="$.trials", word="stale_challenge"
@@ -69,40 +67,44 @@ def hosts_were_fit(policy: Policy, record: Record) -> None:
             for number, check in enumerate(checks):
                 if check.level in bad:
                     words = f"wanted {policy.host.fitness}, found {check.level} {check.name}: {check.message[:120]}"
-                    raise _refused(words, f"$.hosts[{at}].{name}[{number}]")
+                    raise _refused(words, f"$.hosts[{at}].{name}[{number}]", "[host] fitness")
         if host.noisy and policy.host.noisy == "refused":
-            raise _refused("wanted a quiet host, found noisy", f"$.hosts[{at}].noisy")
+            raise _refused("wanted a quiet host, found noisy", f"$.hosts[{at}].noisy", "[host] noisy")
 
 
 def is_publishable(policy: Policy, record: Record) -> None:
     """decisions: Stamps. What ships with the harness and the suite has no version of its own to state."""
-    for where, words in (*_subject(policy, record), *_harness(policy, record)):
-        raise _refused(words, where)
+    for where, words, key in (*_subject(policy, record), *_harness(policy, record)):
+        raise _refused(words, where, key)
 
 
-def _subject(policy: Policy, record: Record) -> Iterator[tuple[str, str]]:
+def _subject(policy: Policy, record: Record) -> Iterator[tuple[str, str, str]]:
     if policy.stamps.commit == "optional" or record.solver.kind in _BUILT_IN:
         return
+    key = "[stamps] commit"
     if record.solver.source == "release":
         if not record.version:
-            yield "$.version", "wanted a release's version, found none"
+            yield "$.version", "wanted a release's version, found none", key
     elif record.commit is None:
-        yield "$.commit", "wanted the commit of what was tested, or a release of it, found none"
+        yield "$.commit", "wanted the commit of what was tested, or a release of it, found none", key
     elif not _COMMIT.fullmatch(record.commit):
-        yield "$.commit", f"wanted a commit without changes, found {record.commit[:80]!r}"
+        yield "$.commit", f"wanted a commit without changes, found {record.commit[:80]!r}", key
 
 
-def _harness(policy: Policy, record: Record) -> Iterator[tuple[str, str]]:
+def _harness(policy: Policy, record: Record) -> Iterator[tuple[str, str, str]]:
     harness, rules = record.harness, policy.harness
     if policy.stamps.harness == "clean":
         if harness.dirty:
-            yield "$.harness.dirty", "wanted a harness without changes, found changes"
+            yield "$.harness.dirty", "wanted a harness without changes, found changes", "[stamps] harness"
         if harness.commit is None and harness.version.endswith("unknown"):
-            yield "$.harness.version", f"wanted a release or a commit, found {harness.version[:80]!r}"
+            words = f"wanted a release or a commit, found {harness.version[:80]!r}"
+            yield "$.harness.version", words, "[stamps] harness"
     if rules.versions and harness.version not in rules.versions:
-        yield "$.harness.version", f"wanted {' or '.join(rules.versions[:8])}, found {harness.version[:80]!r}"
+        words = f"wanted {' or '.join(rules.versions[:8])}, found {harness.version[:80]!r}"
+        yield "$.harness.version", words, "[harness] versions"
     if rules.digests and harness.digest not in rules.digests:
-        yield "$.harness.digest", f"wanted one of {len(rules.digests)} digests, found {harness.digest[:12]}"
+        words = f"wanted one of {len(rules.digests)} digests, found {harness.digest[:12]}"
+        yield "$.harness.digest", words, "[harness] digests"
 
 
 def joules_come_from(policy: Policy, record: Record) -> None:
@@ -115,18 +117,19 @@ def joules_come_from(policy: Policy, record: Record) -> None:
         here = f"$.trials[{at}].energy"
         if trial.energy is None:
             if rule.energy == "required":
-                raise _refused("wanted a figure of energy, found none", here)
+                raise _refused("wanted a figure of energy, found none", here, "[provenance] energy")
             continue
         figure, name = (trial.energy.local, "local") if trial.energy.local else (trial.energy.total, "total")
         if PROVENANCE_BEST_FIRST.index(figure.provenance) > worst:
             words = f"wanted {rule.floor} or better, found {figure.provenance}"
-            raise _refused(words, f"{here}.{name}.provenance")
+            raise _refused(words, f"{here}.{name}.provenance", "[provenance] floor")
 
 
-def _at_most(most: float, count: int, planned: int, words: str, where: str) -> None:
+def _at_most(most: float, count: int, planned: int, words: str, key: str) -> None:
     if count > most * planned:
-        raise _refused(f"wanted {most:.1%} at most {words}, found {count} of {planned}", where)
+        raise _refused(f"wanted {most:.1%} at most {words}, found {count} of {planned}", "$.trials", key)
 
 
-def _refused(words: str, where: str) -> Refused:
-    return Refused("policy", words, where=where, word="policy")
+def _refused(words: str, where: str, key: str) -> Refused:
+    """`key`: which rule of the policy asks for it. A record is what it is; another run, or another rule, mends it."""
+    return Refused("policy", words, where=where, mend=f"the policy's {key}", word="policy")

@@ -6,15 +6,15 @@ choose, so a schema that is read tells what a policy file means.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from appliance.audit.plausible_shapes import Plausibility
 from appliance.pins import Digest, Sha256
 from appliance.records.words import Provenance
 from appliance.tasks.model import Network
+from appliance.wire import Moment
 
 Tier = Literal["reported", "auditable", "verified"]
 Assurance = Literal["local", "private", "public"]
@@ -22,19 +22,6 @@ BlobKind = Literal["suite", "journal", "readings", "diff", "streams", "baselines
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-
-
-def _is_a_moment(text: str) -> str:
-    datetime.fromisoformat(text)
-    return text
-
-
-Moment = Annotated[
-    str,
-    StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z$"),
-    AfterValidator(_is_a_moment),
-]
-"""Of RFC 3339, in UTC, as a text: `"2026-11-30T12:00:00Z"`."""
 
 
 class Toml(BaseModel):
@@ -61,6 +48,9 @@ class Verifier(Signer):
 
     id: Text
     """The `verifier.id` of its summaries: a signer and an id count only together."""
+    least_compared_share: Share = 0.0
+    """Of a record's trials, that were run again. None by default, but never no trial at all: a sample is drawn by the
+    record's own digest, which nobody chooses cheaply, and its summary says how large it was."""
 
 
 class Revoked(Toml):
@@ -72,13 +62,18 @@ class Revoked(Toml):
     """
 
     identity: Text | None = None
-    serial: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,40}$")] | None = None
-    """Of one certificate, lower-case hex."""
+    """Of a signer or verifier that stands above: another name is a slip, by which somebody would not be revoked."""
+    serial: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f]{1,40}$")] | None = None
+    """Of one certificate, hex: a number, whatever its case and the zeros before it."""
     root_sha256: Sha256 | None = None
     """Everybody under this root."""
     after: Moment
     """From this moment on nothing of it counts."""
     reason: Text
+
+    @property
+    def serial_number(self) -> int | None:
+        return None if self.serial is None else int(self.serial, 16)
 
 
 class LimitPins(Toml):
@@ -120,8 +115,16 @@ class SuiteRule(Toml):
     """Config digests of the images of tasks; every task runs on one of them."""
     any_image: bool = False
     """True: the images are the publisher's word, who can have put an answer into one. Needs to be said outright."""
+    composed_images: tuple[Digest, ...] = ()
+    """Config digests of images that a solver with an image of its own runs in: a task's, and its own layers on it."""
+    any_composed_image: bool = False
+    """True: those layers are the publisher's word, as any_image. Graded is on the task's image all the same."""
     tasks: dict[str, TaskPins] = Field(default_factory=dict)
     """By name. Where any stands here, the record's plan has these tasks and no other."""
+    any_tasks: bool = False
+    """True: which tasks the suite has, what they ask and how they are tested is the publisher's word, who can have
+    left some out or made them easier. Needs to be said outright where neither the blob `suite` is required nor every
+    task is pinned by its digest."""
     may_lack: tuple[Text, ...] = ()
     """Tasks that a plan may leave out, as quarantined or filtered. None by default: what is left out lifts a rate."""
 

@@ -48,7 +48,7 @@ def candidates(policy: Policy, bundle: bytes) -> tuple[Signer, ...]:
     return found
 
 
-def signer_checks(policy: Policy, existed_by: datetime | None) -> tuple[Check, ...]:
+def signer_checks(policy: Policy, existed_by: datetime) -> tuple[Check, ...]:
     """Of a record that was signed."""
     return (
         Check("its signer is one of the policy's", lambda verified: _is_listed(policy, verified), "policy"),
@@ -75,18 +75,21 @@ def _is_listed(policy: Policy, verified: Verified) -> None:
 
 def _has_level(policy: Policy, verified: Verified) -> None:
     entry = entry_of(policy, verified)
-    least = max(policy.least_assurance, entry.assurance if entry else "local", key=LEVELS.index)
+    asked = {"least_assurance": policy.least_assurance}
+    if entry is not None:
+        asked[f"signers[{policy.signers.index(entry)}].assurance"] = entry.assurance
+    where, least = max(asked.items(), key=lambda one: LEVELS.index(one[1]))
     if verified.assurance not in LEVELS or LEVELS.index(verified.assurance) < LEVELS.index(least):
-        words = f"wanted {least} at least, found {verified.assurance}"
-        raise Refused("policy", words, where="least_assurance", word="policy")
+        words = f"wanted {least} at least, and this root is known here as {verified.assurance}"
+        raise Refused("policy", words, where=where, word="policy")
 
 
-def refuse_revoked(policy: Policy, held: Held, existed_by: datetime | None = None) -> None:
+def refuse_revoked(policy: Policy, held: Held, existed_by: datetime) -> None:
     """Raises Refused (policy, word revoked) for what was signed at or after a cut-off, or when nobody can tell.
 
     When it was signed is what the root's authority says, if the root is somebody else's: under assurance local the
-    signer holds that clock, and would set it back. `existed_by`: when a clock of somebody else had seen it; then it
-    was signed before that, whatever the level.
+    signer holds that clock, and would set it back. `existed_by`: when a clock of somebody else had seen it, which is
+    now at the latest; then it was signed before that, whatever the level.
     """
     for at, revoked in enumerate(policy.revoked):
         if not _names_it(revoked, held):
@@ -94,7 +97,7 @@ def refuse_revoked(policy: Policy, held: Held, existed_by: datetime | None = Non
         after = datetime.fromisoformat(revoked.after)
         if held.assurance != "local" and held.signed_at < after:
             continue
-        if existed_by is not None and existed_by < after:
+        if existed_by < after:
             continue
         when = f"signed {held.signed_at:%Y-%m-%dT%H:%M:%SZ}"
         if held.assurance == "local" and held.signed_at < after:
@@ -107,5 +110,5 @@ def _names_it(revoked: Revoked, held: Held) -> bool:
     if revoked.identity is not None:
         return revoked.identity == held.identity
     if revoked.serial is not None:
-        return revoked.serial == held.certificate_serial
+        return revoked.serial_number == int(held.certificate_serial, 16)
     return revoked.root_sha256 == held.root_sha256

@@ -82,6 +82,9 @@ def _pins(rule: SuiteRule, planned: PlannedTask) -> Iterator[tuple[str, Any, Any
         yield "images.task.config", own.image, image, f"{mine}.image"
     elif rule.images and image not in rule.images:
         yield "images.task.config", _listed(rule.images), image, "images"
+    composed, taken = planned.images.composed.config, rule.composed_images
+    if planned.images.solver is not None and not (rule.any_image or rule.any_composed_image) and composed not in taken:
+        yield "images.composed.config", _listed(taken), composed, "composed_images"
 
 
 def as_its_files_say(policy: Policy, record: Record, blobs: Path | None) -> None:

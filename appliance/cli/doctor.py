@@ -51,7 +51,8 @@ def doctor(
     else:
         _show(findings)
         for found in lacking[:1]:
-            output.note(f"\nthis host is not fit: {found.part}: {found.message}")
+            output.note("")
+            output.note(f"this host is not fit: {found.part}: {found.message}")
     if lacking:
         raise typer.Exit(HostRefused.status)
 

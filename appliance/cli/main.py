@@ -70,13 +70,14 @@ def run(words: Sequence[str]) -> int:
     try:
         return _carried_out(words)
     except Refusal as refusal:
-        return _refused(words, refusal.status, str(refusal), refusal)
+        return _refused(words, refusal.status, refusal)
     except typer.TyperException as error:
         verb = _chosen(words)
         ask = f"appliance {verb} --help" if verb in VERBS else "appliance --help"
         said = error.format_message().strip()
         # A group without its verb: its help, printed already, says what there is.
-        return _refused(words, error.exit_code, f"{said} (see `{ask}`)", None) if said else error.exit_code
+        asked = UsageRefused(said, mend=f"see `{ask}`", reason="usage")
+        return _refused(words, error.exit_code, asked) if said else error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         output.note("interrupted")
         return 130
@@ -99,6 +100,8 @@ def _carried_out(words: Sequence[str]) -> int:
         if refusal is None:
             raise
         raise refusal from error
+    except MemoryError as error:
+        raise HostRefused("out of memory", mend="more of it, or a higher limit (`ulimit -v`)") from error
     return ended if isinstance(ended, int) else 0
 
 
@@ -110,17 +113,16 @@ def _of_the_machine(error: OSError) -> Refusal | None:
     return kind((error.strerror or str(error)).lower(), where=os.fsdecode(error.filename), mend="name another place")
 
 
-def _refused(words: Sequence[str], status: int, message: str, refusal: Refusal | None) -> int:
-    output.note(f"appliance: {output.one_line(message)}")
+def _refused(words: Sequence[str], status: int, refusal: Refusal) -> int:
+    output.note(f"appliance: {output.one_line(str(refusal))}")
     if "--json" in words and not output.emitted():
-        found = {"status": status, "message": message}
-        if refusal is not None:
-            found |= {
-                "where": refusal.where,
-                "mend": refusal.mend,
-                "reason": refusal.reason,
-                "message": refusal.message,
-            }
+        found = {
+            "status": status,
+            "where": refusal.where,
+            "mend": refusal.mend,
+            "reason": refusal.reason,
+            "message": refusal.message,
+        }
         output.emit_json({"error": found})
     return status
 

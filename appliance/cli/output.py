@@ -26,25 +26,39 @@ def emitted() -> bool:
 
 
 def line(text: str = "") -> None:
-    """A line of the answer itself."""
+    """A line of the answer itself, and one line only: what a stranger wrote into a value begins no other."""
+    sys.stdout.write(_unbroken(text) + "\n")
+
+
+def block(text: str) -> None:
+    """Text of many lines that is the whole answer, as a schema."""
     sys.stdout.write(printable(text) + "\n")
 
 
 def note(text: str) -> None:
-    """A remark, a warning, a step of progress. Nobody there to read it is no reason to end what it speaks of."""
+    """A remark, a warning, a step of progress, in one line. Nobody there to read it ends nothing of what it tells."""
     try:
-        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.write(_unbroken(text) + "\n")
         sys.stderr.flush()
     except OSError:
         # The reader of a pipe has gone, or the terminal: what is left in the buffer must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str, longest: int = 2000) -> str:
     """For a refusal: line feeds of a stranger's text are escaped as well; of an endless one both ends are kept."""
     if len(text) > longest:
         text = f"{text[: longest // 2]} [...] {text[-longest // 2 :]}"
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    return _unbroken(text).replace("\t", "\\t")
+
+
+def _unbroken(text: str) -> str:
+    return printable(text).replace("\n", "\\n")
 
 
 def printable(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from appliance.cli.output import emit_json, line, note
+from appliance.cli.output import counted, emit_json, line, note
 from appliance.cli.signer_options import (
     LOCAL,
     IdentityToken,
@@ -23,7 +23,8 @@ from appliance.errors import UsageRefused
 
 if TYPE_CHECKING:
     from appliance.submissions.publish import Done, Published
-    from appliance.submissions.publish_pieces import HeldTo, Piece, Verdict
+    from appliance.submissions.publish_pieces import Piece, Verdict
+    from appliance.submissions.published import Signer
     from attest.trust import TrustMode
 
 app = typer.Typer()
@@ -57,7 +58,7 @@ def publish(  # noqa: PLR0917  the options of a verb
         bool | None,
         typer.Option(
             "--with-suite/--without-suite",
-            help="Whether the suite's archive goes along, with its reference solutions and hidden tests.",
+            help="Whether the suite's answers go along: its archive, the reference solver's diffs, what tests printed.",
         ),
     ] = None,
     with_transcripts: Annotated[
@@ -95,7 +96,7 @@ def publish(  # noqa: PLR0917  the options of a verb
         pieces = gather(paths, held_to, with_suite=with_suite, with_transcripts=with_transcripts, blobs=blobs, say=note)
         verdicts: Sequence[Verdict] = ()
         if verdict:
-            words = TrustWords(verdict_trust, None, None, verdict_identity, verdict_issuer)
+            words = TrustWords(verdict_trust, None, None, verdict_identity, verdict_issuer, of="verdict-")
             verdicts = [read_verdict(path, words.held_to()) for path in verdict]
         published = looked_at(pieces, verdicts, to, signer) if dry_run else publish(pieces, verdicts, to, signer)
     if json:
@@ -108,14 +109,7 @@ def publish(  # noqa: PLR0917  the options of a verb
         return
     size = published.checkpoint.size if published.checkpoint else 0
     note(f"the index of {to} has {size} entries, signed by {signer.identity} (assurance: {signer.assurance})")
-    own = (signer.root, signer.identity, signer.issuer)
-    if held_to == own:
-        note(f"anyone checks it with: {_words_to_verify(to, own)}")
-    else:
-        note(
-            f"its index is held to root {signer.root.sha256}, {signer.identity}, issuer {signer.issuer}"
-            " (verify --index-trust), its records to whoever signed them"
-        )
+    note(f"anyone checks it with: {_words_to_verify(to, published, signer)}")
 
 
 def _row(done: Done) -> str:
@@ -124,7 +118,7 @@ def _row(done: Done) -> str:
     told = done.line
     head = f"{done.state:<6}{told.record[:12]}  "
     if isinstance(told, RecordLine):
-        held = f", {len(told.withheld)} blobs withheld" if told.withheld else ""
+        held = f", {counted(len(told.withheld), 'blob')} withheld" if told.withheld else ""
         half = f", against {told.baseline[:12]}" if told.baseline else ""
         return (
             f"{head}{told.suite.name} {told.suite.version}, {told.solver}, model {told.model}"
@@ -135,13 +129,31 @@ def _row(done: Done) -> str:
     return f"{head}SLSA provenance"
 
 
-def _words_to_verify(to: Path, held_to: HeldTo) -> str:
-    root, identity, issuer = held_to
-    words = [
-        *("appliance", "verify", str(to), "--trusted-root", str(to / "trusted_root.json")),
-        *("--root-sha256", root.sha256, "--identity", identity, "--issuer", issuer),
+def _words_to_verify(to: Path, published: Published, signer: TrustMode) -> str:
+    """Of the whole folder as it is now, and not of what this command added."""
+    from appliance.submissions.published import ROOT, Signer, known_records, root_path
+
+    records = known_records(published.lines).values()
+    signers = {line.signer for line in records}
+    index = Signer(root=signer.root.sha256, identity=signer.identity, issuer=signer.issuer)
+    words = ["appliance", "verify", str(to)]
+    if len(signers) > 1:
+        words += ["--policy", "FILE"]  # which names them all
+    else:
+        [one] = signers
+        words += _held_to(one, to / ROOT if one == index else root_path(to, one.root))
+    if signers != {index}:
+        words += _held_to(index, to / ROOT, "index-")
+    if any(line.withheld for line in records):
+        words.append("--allow-missing-blobs")
+    return shlex.join(words)
+
+
+def _held_to(signer: Signer, root: Path, of: str = "") -> list[str]:
+    return [
+        *(f"--{of}trusted-root", str(root), f"--{of}root-sha256", signer.root),
+        *(f"--{of}identity", signer.identity, f"--{of}issuer", signer.issuer),
     ]
-    return " ".join(shlex.quote(word) for word in words)
 
 
 def _document(
@@ -160,6 +172,8 @@ def _document(
                 "hiddenTests": list(piece.reveals.hidden_tests),
                 "transcripts": piece.reveals.transcripts,
                 "diffs": piece.reveals.diffs,
+                "referenceDiffs": piece.reveals.reference_diffs,
+                "testOutputs": piece.reveals.test_outputs,
             }
             for piece in pieces
         },

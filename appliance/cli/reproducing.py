@@ -196,6 +196,8 @@ def _solver(ask: Ask, record: Record, where: str) -> SolverDefinition:
     try:
         definition = find_solver(ask.solver or planned.name)
     except UsageRefused as refusal:
+        if ask.solver is not None:
+            raise
         raise InputRefused(
             f"solver {planned.name!r} is not known here", where=f"{where}: $.plan.solver", mend="--solver PATH.toml"
         ) from refusal

@@ -188,7 +188,7 @@ def _signed(ask: Ask, ended: RunEnded) -> tuple[TrustMode | None, tuple[Path, ..
     except (AttestationRefused, UsageRefused):
         for record, bundle in zip(ended.records, bundles, strict=True):
             if not bundle.exists():
-                note(f"{record} is kept, unsigned; once that is mended: {again(record, ask.trust)}")
+                note(f"{record} is kept, unsigned; once that is mended: {again(record, ask.trust, ask.token)}")
         raise
     return signer, tuple(bundles)
 

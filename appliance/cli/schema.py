@@ -49,7 +49,7 @@ def show(
 
         output.emit_json(reader.loads(content))
     else:
-        output.line(content.rstrip("\n"))
+        output.block(content.rstrip("\n"))
 
 
 @app.command()

@@ -52,7 +52,7 @@ def show(
 def _pour(content: bytes) -> None:
     """As they are into a file or a pipe; on a terminal without what could drive it."""
     if sys.stdout.isatty():
-        output.line(content.decode("utf-8", "backslashreplace").rstrip("\n"))
+        output.block(content.decode("utf-8", "backslashreplace").rstrip("\n"))
     else:
         sys.stdout.buffer.write(content)
     sys.stdout.flush()

@@ -45,28 +45,40 @@ def sign(  # noqa: PLR0917  the options of a verb
         str | None,
         typer.Option(metavar="TCTI", help="A TPM that quotes the statement, too: device:/dev/tpmrm0, swtpm:path=…"),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Also in place of another's signature, or of one that is anchored.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Sign RECORD's bytes as they are stored; write X.sigstore.json beside X.json."""
+    """Sign RECORD's bytes as they are stored; write X.sigstore.json beside X.json.
+
+    With --provenance a bundle that is there stays as it is.
+    """
     from appliance.audit import trust as trusts
+    from appliance.audit.documents import read_record
+    from appliance.audit.resigning import kept_bundle
     from appliance.digests import sha256_of_file
-    from appliance.records.record import Record
     from attest.trust.config import RekorVersion
 
-    Record.read(record)  # before a trust is made, or asked, for what is no record
+    read_record(record)  # before a trust is made, or asked, for what is no record
+    kept = None if replace else kept_bundle(record)
+    token = token_of(identity_token, token_env, oidc_interactive)
     signer = trusts.open_trust(
-        trust,
-        token_of(identity_token, token_env, oidc_interactive),
-        seconds=sign_timeout,
-        rekor_version=cast("RekorVersion | None", rekor_version),
-        say=note,
+        trust, token, seconds=sign_timeout, rekor_version=cast("RekorVersion | None", rekor_version), say=note
     )
+    stays = kept is not None and provenance
+    if kept is not None and not stays:
+        with trusts.refusals_translated():
+            kept.refuse_loss(signer.identity)
     try:
-        bundle = trusts.sign_file(record, signer, tpm)
+        bundle = kept.path if kept is not None and stays else trusts.sign_file(record, signer, tpm)
         twin = _twin(record, signer) if provenance else None
     except (AttestationRefused, UsageRefused):
         unsigned = "" if trusts.bundle_path(record).exists() else ", unsigned"
-        note(f"{record} is as it was{unsigned}; once that is mended: {again(record, trust)}")
+        options = {"--rekor-version": rekor_version, "--tpm": tpm}
+        more = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        more += ["--provenance"] * provenance + ["--replace"] * replace
+        note(f"{record} is as it was{unsigned}; once that is mended: {again(record, trust, token, *more)}")
         raise
     if json:
         emit_json(
@@ -85,6 +97,9 @@ def sign(  # noqa: PLR0917  the options of a verb
         return
     for path in filter(None, (bundle, twin)):
         line(f"{path}")
+    if stays:
+        note(f"{bundle} stays as it was; the provenance is signed by {signer.identity} (assurance: {signer.assurance})")
+        return
     note(f"signed by {signer.identity} (assurance: {signer.assurance})")
     note(f"check it with: appliance verify {shlex.quote(str(record))} {words_to_verify(signer, trust)}")
 

@@ -65,6 +65,15 @@ def words_to_verify(signer: TrustMode | None, given: str) -> str:
     return f"--trust {shlex.quote(given)} {names or '--identity NAME --issuer URL'}"
 
 
-def again(record: Path, trust: str) -> str:
-    """The line that signs a record that stayed unsigned."""
-    return f"appliance sign {shlex.quote(str(record))}" + ("" if trust == LOCAL else f" --trust {shlex.quote(trust)}")
+def again(record: Path, trust: str, token: TokenSource, *more: str) -> str:
+    """The line that signs a record that stayed unsigned; `more`: other options that were given."""
+    words = ["appliance", "sign", str(record)]
+    if trust != LOCAL:
+        words += ["--trust", trust]
+    words += {
+        "ambient": [],
+        "file": ["--identity-token", token.place],
+        "variable": ["--token-env", token.place],
+        "interactive": ["--oidc-interactive"],
+    }[token.kind]
+    return shlex.join([*words, *more])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from appliance.cli.output import emit_json, line, note
+from appliance.cli.output import counted, emit_json, line, note
 from appliance.cli.signer_options import (
     LOCAL,
     IdentityToken,
@@ -24,6 +24,7 @@ from appliance.cli.submitted import (
     end_by,
     line_value,
     note_passed_over,
+    note_unheard,
     opened,
     say_decision,
     show_standing,
@@ -57,7 +58,7 @@ _MIB = 4096
 
 @app.command()
 def pack(  # noqa: PLR0917 - a command's options
-    records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Records, as `run` wrote them.")],
+    records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Records, or the run folders of them.")],
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
     blobs: Annotated[Path | None, typer.Option(help="Their blobs; by default ../blobs, seen from each record.")] = None,
     verdict: Annotated[
@@ -86,7 +87,8 @@ def pack(  # noqa: PLR0917 - a command's options
     for sha256 in packed.unsigned:
         note(f"record {sha256[:12]} is unsigned: a receiver takes it as reported, if at all (appliance sign RECORD)")
     if packed.missing:
-        note(f"{len(packed.missing)} blobs are not here and do not go along, the first {packed.missing[0]}")
+        missing = counted(len(packed.missing), "blob")
+        note(f"{missing} not here, so not sent along, the first {packed.missing[0]}")
     if json:
         emit_json(
             {
@@ -104,6 +106,8 @@ def pack(  # noqa: PLR0917 - a command's options
                         "hiddenTests": list(one.hidden_tests),
                         "transcripts": one.transcripts,
                         "diffs": one.diffs,
+                        "referenceDiffs": one.reference_diffs,
+                        "testOutputs": one.test_outputs,
                     }
                     for one in packed.revealed
                 ],
@@ -111,7 +115,8 @@ def pack(  # noqa: PLR0917 - a command's options
         )
         return
     line(str(packed.folder))
-    note(f"{len(packed.records)} records, {packed.blobs} blobs; look first: appliance submission check {to} --policy F")
+    parts = f"{counted(len(packed.records), 'record')}, {counted(packed.blobs, 'blob')}"
+    note(f"{parts}; look first: appliance submission check {to} --policy F")
 
 
 @app.command()
@@ -131,9 +136,11 @@ def check(  # noqa: PLR0917 - a command's options
 
     terms, _ = terms_of(policy, trusted_root)
     found = check_submission(folder, terms, bounds(max_files, max_mib))
-    rows = [(one.evidence.file, one.evidence.record, one.decision) for one in found]
+    rows = [(one.evidence.file, one.evidence.record, one.decision) for one in found.records]
+    note_unheard(found.unheard, terms)
     if json:
-        emit_json({**counts([one for *_, one in rows]), "records": [decided_value(*row) for row in rows]})
+        value = {**counts([one for *_, one in rows]), "records": [decided_value(*row) for row in rows]}
+        emit_json({**value, "verdictsPassedOver": list(found.unheard)})
     else:
         for file, record, decision in rows:
             say_decision(file, record, decision)
@@ -168,6 +175,7 @@ def intake(  # noqa: PLR0917 - a command's options
     if taken.finished:
         note("an earlier intake of this submission had been cut off: finished")
     note_passed_over(taken.passed_over)
+    note_unheard(taken.unheard, terms)
     if json:
         checkpoint = store.checkpoint.json_value() if store.checkpoint else None
         emit_json(
@@ -177,6 +185,7 @@ def intake(  # noqa: PLR0917 - a command's options
                 "finished": taken.finished,
                 "records": [line_value(one, store) for one in taken.lines],
                 "passedOver": list(taken.passed_over),
+                "verdictsPassedOver": list(taken.unheard),
                 "checkpoint": checkpoint,
             }
         )

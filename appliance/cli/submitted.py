@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from appliance.cli.output import line, note
+from appliance.cli.output import counted, line, note
 from appliance.errors import AttestationRefused
 
 if TYPE_CHECKING:
@@ -110,3 +110,17 @@ def note_passed_over(paths: Sequence[str]) -> None:
         note(f"passed over: {path}")
     if len(paths) > _SHOWN:
         note(f"passed over: {len(paths) - _SHOWN} more")
+
+
+def note_unheard(paths: Sequence[str], terms: Terms) -> None:
+    """Verdicts that came along, and count for nothing."""
+    from appliance.submissions.roots import unknown
+
+    for path in paths[:_SHOWN]:
+        note(f"passed over: {path}: no verdict of a verifier of the policy about one of these records, as it is signed")
+    if len(paths) > _SHOWN:
+        note(f"passed over: {counted(len(paths) - _SHOWN, 'more verdict')}")
+    if paths:
+        for entry in terms.policy.verifiers:
+            if entry.root_sha256 not in terms.roots:
+                note(f"perhaps because {unknown(terms.policy, entry)}")

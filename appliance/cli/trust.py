@@ -110,9 +110,10 @@ def _init_remote(  # noqa: PLR0917  the options of a verb
     from attest.trust.config import TrustConfig
 
     folders, roots = trusts.trust_folders(), trusts.roots_file()
-    level: Assurance = assurance.value if assurance else "public" if public else "private"
     with trusts.refusals_translated():
         known.check_name(name)
+        unasked = known.assurance_before(roots, name) or ("public" if public else "private")
+        level: Assurance = assurance.value if assurance else unasked
         if config is not None:
             return known.init_from_config(folders, roots, name, known.read_config(config), level)
         url = tuf or (None if public else known.mirror_of(folders, name))
@@ -132,8 +133,7 @@ def _init_remote(  # noqa: PLR0917  the options of a verb
                 bootstrap = read_regular(tuf_root, 1024 * 1024)
             except OSError as error:
                 raise InputRefused(error.strerror or str(error), where=str(tuf_root)) from error
-        before = known.assurance_before(roots, name) if assurance is None and tuf is None else None
-        return known.init_from_mirror(folders, roots, name, url, before or level, bootstrap=bootstrap, seconds=seconds)
+        return known.init_from_mirror(folders, roots, name, url, level, bootstrap=bootstrap, seconds=seconds)
 
 
 def _say_remote(known: Known, json: bool) -> None:
@@ -164,13 +164,19 @@ def _say_remote(known: Known, json: bool) -> None:
 
 @app.command()
 def show(json: Json = False) -> None:
-    """Every root that is known here, whether its file is still the pinned one, and the local log, read again."""
+    """Every root that is known here, whether its file is still the pinned one, and the local log, read again.
+
+    Status 7 where one is not, or the log cannot be believed.
+    """
     from appliance.audit import trust as trusts
     from attest.roots import known_roots
 
     with trusts.refusals_translated():
-        roots = [_shown(root) for root in known_roots(trusts.roots_file())]
+        known = known_roots(trusts.roots_file())
+    unpinned = {root.name: _unpinned(root) for root in known}
+    roots = [_shown(root, unpinned[root.name]) for root in known]
     own, refusal = _local_log()
+    refusal = refusal or next(filter(None, unpinned.values()), None)
     if json:
         emit_json({"roots": roots, "local": own})
     else:
@@ -254,22 +260,27 @@ def _holds(path: Path, content: bytes) -> bool:
         return False
 
 
-def _shown(root: KnownRoot) -> dict[str, Any]:
-    from appliance.audit.trust import LOCAL
+def _unpinned(root: KnownRoot) -> Refused | None:
+    """Why its file is not the pinned root."""
     from attest.errors import Refused
-    from attest.trust.known import CONFIG
 
-    state = "as pinned"
     try:
         root.pinned()
     except Refused as refused:
-        state = f"refused: {refused.message}"
+        return refused
+    return None
+
+
+def _shown(root: KnownRoot, refused: Refused | None) -> dict[str, Any]:
+    from appliance.audit.trust import LOCAL
+    from attest.trust.known import CONFIG
+
     return {
         "name": root.name,
         "path": str(root.path),
         "sha256": root.sha256,
         "assurance": root.assurance,
-        "state": state,
+        "state": f"refused: {refused.message}" if refused else "as pinned",
         "signs": root.name == LOCAL or root.path.with_name(CONFIG).is_file(),
     }
 

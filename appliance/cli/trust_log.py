@@ -40,6 +40,7 @@ def checkpoint(  # noqa: PLR0917  the options of a verb
     from appliance.audit import trust as trusts
     from attest.checkpoints import MAX_PROOF_BYTES, check_consistency, prove, read_note
     from attest.roots import PinnedRoot, find_root
+    from attest.trust.local import is_made
 
     if proof is not None and verify is None:
         raise UsageRefused("goes with --verify", where="--proof", mend="--verify EARLIER")
@@ -53,6 +54,12 @@ def checkpoint(  # noqa: PLR0917  the options of a verb
             later = check_consistency(_read(proof, MAX_PROOF_BYTES), _read(verify, MAX_PROOF_BYTES), root, str(proof))
         _say_consistent(later, json)
         return
+    if verify is not None and not is_made(trusts.local_folder()):
+        raise UsageRefused(
+            "this machine has no log of its own to hold to it",
+            where=f"--verify {verify}",
+            mend="another's log is held to it by --proof FILE --trusted-root FILE --root-sha256 HEX",
+        )
     own = _local()
     with trusts.refusals_translated():
         if verify is not None:

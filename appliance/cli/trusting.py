@@ -23,6 +23,8 @@ class TrustWords:
     root_sha256: str | None
     identity: str
     issuer: str
+    of: str = ""
+    """What the names of its options begin with: `anchor-` of `--anchor-identity`."""
 
     @property
     def given(self) -> bool:
@@ -35,6 +37,14 @@ class TrustWords:
 
     def held_to(self) -> tuple[PinnedRoot, str, str]:
         """The root, the name and the issuer to hold a signature to. Raises UsageRefused, attest's Refused."""
+        root, identity, issuer = self._held_to()
+        for flag, value in (("identity", identity), ("issuer", issuer)):
+            if not value:
+                words = f"no {flag} to hold the signature to"
+                raise UsageRefused(words, mend=f"--{self.of}identity NAME --{self.of}issuer URL", reason="usage")
+        return root, identity, issuer
+
+    def _held_to(self) -> tuple[PinnedRoot, str, str]:
         from appliance.audit.trust import LOCAL, roots_file
         from attest.roots import PinnedRoot, find_root, known_roots, signer_of_local
         from attest.trust.local import ISSUER
@@ -42,7 +52,8 @@ class TrustWords:
         if (self.trust is None) == (self.trusted_root is None):
             raise UsageRefused(
                 "a signature is checked against one root",
-                mend="--trust NAME, or --trusted-root FILE --root-sha256 HEX, or --policy FILE",
+                mend=f"--{self.of}trust NAME, or --{self.of}trusted-root FILE --{self.of}root-sha256 HEX"
+                + ("" if self.of else ", or --policy FILE"),
                 reason="usage",
             )
         if self.trusted_root is not None:
@@ -51,20 +62,27 @@ class TrustWords:
             level = levels.get(self.root_sha256 or "", "local")
             return PinnedRoot.read(self.trusted_root, self.root_sha256, assurance=level), self.identity, self.issuer
         if self.root_sha256 is not None:
-            raise UsageRefused("--root-sha256 goes with --trusted-root", mend="leave it out: roots.toml holds the pin")
+            raise UsageRefused(
+                f"--{self.of}root-sha256 goes with --{self.of}trusted-root",
+                mend="leave it out: roots.toml holds the pin",
+            )
         root = find_root(roots_file(), self.trust or "")
         if self.trust == LOCAL:
             return root, self.identity or signer_of_local(root), self.issuer or ISSUER
         return root, self.identity, self.issuer
 
 
-def blobs_of(record: Path, given: Path | None) -> Path | None:
-    """`--blobs`, else `../blobs` seen from the record, None where there is no such folder."""
+def blobs_of(record: Path, given: Path | None, *, follow: bool = True) -> Path | None:
+    """`--blobs`, else `../blobs` seen from the record, None where there is no such folder. `follow`: whether it may be
+    a symbolic link, as in a folder of one's own. Raises UsageRefused, InputRefused."""
     if given is not None:
         if not given.is_dir():
             raise UsageRefused("no such folder", where=str(given), mend="--blobs DIR")
         return given
     beside = record.resolve().parent.parent / "blobs"
+    for link in (beside, beside / "sha256"):
+        if not follow and link.is_symlink():
+            raise InputRefused("a symbolic link, not a folder", where=str(link), mend="--blobs DIR")
     return beside if beside.is_dir() else None
 
 
@@ -84,7 +102,7 @@ def read_bounded_bundle(path: Path, *, follow: bool = True) -> bytes:
     from attest.bundle import MAX_BUNDLE_BYTES
     from attest.errors import Refused
 
-    mend = "--bundle FILE; a record that nobody signed: appliance sign RECORD"
+    mend = "--bundle FILE, from whoever signed it; a record that you made yourself: appliance sign RECORD"
     try:
         content = read_regular(path, MAX_BUNDLE_BYTES, follow=follow)
     except OSError as error:

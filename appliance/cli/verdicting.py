@@ -13,20 +13,6 @@ if TYPE_CHECKING:
     from attest.vsa import Vsa
 
 
-def is_verdict(path: Path) -> bool:
-    """Whether it says of itself that it is the bundle of a verification summary; nothing of it is believed yet."""
-    from attest import bundle, statement
-    from attest.errors import Refused
-
-    if not path.name.endswith(".sigstore.json"):
-        return False
-    try:
-        payload = bundle.parse(read_bounded_bundle(path)).payload
-        return bool(statement.parse(payload).predicate_type == statement.VSA_TYPE)
-    except Refused:
-        return False
-
-
 def verify_verdict(path: Path, words: TrustWords, json: bool) -> None:
     """Checks the signature of a verification summary, its form, and verdict.json beside it where it names one.
 

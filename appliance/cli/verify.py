@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from appliance.cli.output import emit_json, line, note
+from appliance.cli.output import counted, emit_json, line, note
 from appliance.errors import AttestationRefused, Refusal, UsageRefused
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def verify(  # noqa: PLR0917  the options of a verb
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Records; or run folders, submissions, published folders: all that is in their `records`.",
+            help="Records; or run folders, submissions, published folders: all that is in their `records`; or the"
+            " bundle of a verdict, a challenge, a checkpoint.",
             show_default=False,
         ),
     ],
@@ -63,6 +66,12 @@ def verify(  # noqa: PLR0917  the options of a verb
         str | None,
         typer.Option(metavar="NAME", help="The known root of a published index, if not the records'."),
     ] = None,
+    index_trusted_root: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="That root in a file; needs --index-root-sha256.")
+    ] = None,
+    index_root_sha256: Annotated[
+        str | None, typer.Option(metavar="HEX", help="The sha256 that this file must have.")
+    ] = None,
     index_identity: Annotated[str, typer.Option(metavar="NAME", help="The exact name of who signed this index.")] = "",
     index_issuer: Annotated[str, typer.Option(metavar="URL", help="The exact issuer of that name.")] = "",
     allow_missing_blobs: Annotated[bool, typer.Option(help="A blob that is not there may stay unchecked.")] = False,
@@ -73,16 +82,21 @@ def verify(  # noqa: PLR0917  the options of a verb
     One record is told check by check, several in one line each and a sum.
     """
     from appliance.cli.trusting import TrustWords
-    from appliance.cli.verdicting import is_verdict, verify_verdict
 
     words = TrustWords(trust, trusted_root, root_sha256, identity, issuer)
-    index_words = TrustWords(index_trust, None, None, index_identity, index_issuer)
-    if len(paths) == 1 and is_verdict(paths[0]):
-        verify_verdict(paths[0], words, json)
-        return
+    index_words = TrustWords(
+        index_trust, index_trusted_root, index_root_sha256, index_identity, index_issuer, of="index-"
+    )
+    from appliance.audit.found import is_folder
+
+    if len(paths) == 1 and bundle is None and not is_folder(paths[0]):
+        from appliance.cli.stating import verify_stated
+
+        if verify_stated(paths[0], words, json):
+            return
     items = _items(paths)
     one = len(paths) == 1 and not items[0].in_folder
-    if not one and (bundle is not None or anchor is not None):
+    if len(items) > 1 and (bundle is not None or anchor is not None):
         raise UsageRefused(
             f"--{'bundle' if bundle else 'anchor'} is of one record, and these are {len(items)}", reason="usage"
         )
@@ -97,30 +111,53 @@ def verify(  # noqa: PLR0917  the options of a verb
         policy=policy,
         challenge=challenge,
         anchor=anchor,
-        anchor_trust=TrustWords(anchor_trust, None, None, anchor_identity, anchor_issuer),
+        anchor_trust=TrustWords(anchor_trust, None, None, anchor_identity, anchor_issuer, of="anchor-"),
         tpm_keys=tpm_keys,
     )
     terms = Terms.of(asked)
+    if challenge is not None:
+        note(f"{challenge} is taken on your word: nobody checked who issued it")
     if one:
         _verify_one(items[0], asked, terms, json)
     else:
-        _verify_several(
-            items, asked, terms, json, indexes_checked(paths, words if index_trust is None else index_words)
-        )
+        unread = {item.record for item in items if item.refusal is not None}
+        folders = [path for path in paths if path not in unread]
+        indexes = indexes_checked(folders, index_words if index_words.given else words)
+        _verify_several(indexes.placed(items), asked, terms, json, indexes.documents)
 
 
 def _items(paths: Sequence[Path]) -> list[Item]:
-    """Of all paths, each record once. Raises UsageRefused, InputRefused."""
-    from appliance.audit.found import records_of
+    """Of all paths, each record once, whichever way it was named; a bundle whose record is named too is read with it.
+    Where there are several, one that leads to no record is refused in its place; raises Refusal where it is alone."""
+    from appliance.audit.found import Found, record_beside, records_of
     from appliance.cli.verify_many import Item
 
     items: dict[Path, Item] = {}
+    real = cache(os.path.realpath)
+
+    def add(item: Item) -> None:
+        # By where its bundle is looked for: a link in another folder has a bundle of its own.
+        place = Path(real(item.record.parent)) / item.record.name
+        # Of a folder it is held to more: to the folder's index, and to be no link.
+        if item.in_folder or place not in items:
+            items[place] = item
+
+    named = set(paths)
     for path in paths:
-        found = records_of(path)
+        if record_beside(path) in named:
+            continue
+        try:
+            found = records_of(path)
+        except Refusal as refusal:
+            if len(paths) == 1:
+                raise
+            add(Item(path, in_folder=False, refusal=refusal))
+            found = Found(())
         for record in found.records:
-            items.setdefault(record, Item(record, in_folder=found.in_folder))
+            add(Item(record, in_folder=found.in_folder))
         for bundle in found.unrecorded:
-            items.setdefault(bundle, Item(bundle, in_folder=True, unrecorded=True))
+            alone = AttestationRefused("a bundle without its record", where=str(bundle), reason="record")
+            add(Item(bundle, in_folder=True, refusal=alone))
     return list(items.values())
 
 
@@ -145,29 +182,35 @@ def _verify_several(
     items: Sequence[Item], asked: Asked, terms: Terms, json: bool, indexes: list[dict[str, Any]]
 ) -> None:
     from appliance.cli.verify_many import verify_all
-    from appliance.cli.verify_words import one_line
+    from appliance.cli.verify_words import one_line, unseen_blobs
 
     documents: list[dict[str, Any]] = []
     count: Counter[str] = Counter()
     classes: Counter[str] = Counter()
+    unseen = 0
     with _progress(len(items)) as ended:
         for document in verify_all(items, asked, terms, ended):
             count[document.get("standing") or ("verified" if document["verified"] else "refused")] += 1
             if not document["verified"]:
                 classes[document["error"]["reason"] or "unread"] += 1
+            elif unseen_blobs(document):
+                unseen += 1
             if json:
                 documents.append(document)
             else:
                 line(one_line(document))
     refused = sum(classes.values())
     why = ", ".join(f"{number} {name}" for name, number in classes.most_common())
-    words = f"{refused} of {len(items)} records refused ({why})"
-    failure = AttestationRefused(words, reason=classes.most_common(1)[0][0]) if refused else None
+    total = counted(len(items), "record")
+    words = f"{refused} of {total} refused ({why})"
+    kind = UsageRefused if set(classes) == {"usage"} else AttestationRefused
+    failure = kind(words, reason=classes.most_common(1)[0][0]) if refused else None
     if json:
         emit_json({**_sum(documents, count, classes, failure), "indexes": indexes})
     else:
         line()
-        line(", ".join(f"{number} {name}" for name, number in sorted(count.items())) + f" of {len(items)} records")
+        lack = f" ({unseen} without all blobs)" if unseen else ""
+        line(", ".join(f"{number} {name}" for name, number in sorted(count.items())) + f" of {total}{lack}")
     if failure is not None:
         raise failure
 

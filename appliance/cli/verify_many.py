@@ -12,11 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from appliance.cli.verify_words import told
 from appliance.cli.verifying import Asked, Terms, judge
-from appliance.errors import AttestationRefused
+from appliance.errors import AttestationRefused, Refusal
+
+if TYPE_CHECKING:
+    from appliance.submissions.published import Listed
 
 _WORTH_A_PROCESS: Final = 24
 """Records: fewer are verified before another process is there."""
@@ -29,8 +32,12 @@ class Item:
     record: Path
     in_folder: bool
     """Somebody else named it: a symbolic link is none."""
-    unrecorded: bool = False
-    """A bundle without a record."""
+    refusal: Refusal | None = None
+    """Of a path that leads to no record that could be looked at."""
+    unlisted: bool = False
+    """It lies in a published folder, and the index that was held there does not name it."""
+    listed: Listed | None = None
+    """What that index says of it."""
 
 
 Document = dict[str, Any]
@@ -53,16 +60,27 @@ def verify_all(items: Sequence[Item], asked: Asked, terms: Terms, ended: Callabl
 
 
 def _line(item: Item, asked: Asked, terms: Terms) -> Document:
-    if item.unrecorded:
-        refusal = AttestationRefused("a bundle without its record", where=str(item.record), reason="record")
-        return told(item.record, None, refusal, None)
-    verdict = judge(item.record, asked, terms, follow=not item.in_folder)
+    if item.refusal is not None:
+        return _unread(item, item.refusal, terms)
+    if item.unlisted:
+        refusal = AttestationRefused(
+            "no line of the signed index names it",
+            where=str(item.record),
+            mend="verify it by itself; where publishing was cut off: appliance publish once more",
+            reason="replay",
+        )
+        return _unread(item, refusal, terms)
+    verdict = judge(item.record, asked, terms, follow=not item.in_folder, listed=item.listed)
     standing = verdict.standing if terms.policy is not None else None
     document = told(item.record, verdict.report, verdict.refusal, standing)
     if "checks" in document:
         kept = [check for check in document["checks"] if check["status"] != "passed"]
         document |= {"passed": len(document["checks"]) - len(kept), "checks": kept}
     return document
+
+
+def _unread(item: Item, refusal: Refusal, terms: Terms) -> Document:
+    return told(item.record, None, refusal, "excluded" if terms.policy is not None else None)
 
 
 def _in_processes(
@@ -81,7 +99,7 @@ def _in_processes(
             worker.start()
             workers.append(worker)
             writer.close()
-        yield from _collected(items, readers, ended)
+        yield from _collected(items, terms, readers, ended)
     finally:
         for worker in workers:
             worker.terminate()
@@ -89,7 +107,7 @@ def _in_processes(
 
 
 def _collected(
-    items: Sequence[Item], readers: Sequence[Connection], ended: Callable[[int], None]
+    items: Sequence[Item], terms: Terms, readers: Sequence[Connection], ended: Callable[[int], None]
 ) -> Iterator[Document]:
     """Lines as soon as all before them are there."""
     came: dict[int, Document] = {}
@@ -110,14 +128,14 @@ def _collected(
             yield came.pop(told_so_far)
             told_so_far += 1
     for number in range(told_so_far, len(items)):
-        yield came.get(number) or _unfinished(items[number])
+        yield came.get(number) or _unfinished(items[number], terms)
 
 
-def _unfinished(item: Item) -> Document:
+def _unfinished(item: Item, terms: Terms) -> Document:
     refusal = AttestationRefused(
         "the process that verified it was ended", where=str(item.record), reason="internal", mend="verify it alone"
     )
-    return told(item.record, None, refusal, None)
+    return _unread(item, refusal, terms)
 
 
 def _work(share: Sequence[Item], asked: Asked, terms: Terms, writer: Connection, readers: Sequence[Connection]) -> None:

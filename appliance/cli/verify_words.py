@@ -52,6 +52,10 @@ def told(record: Path, report: Report | None, refusal: Refusal | None, standing:
             "where": refusal.where,
             "mend": refusal.mend,
         }
+        # A class as `replay` says too much where a receiver's word says it.
+        word = getattr(refusal.__cause__, "word", None) if standing is not None else None
+        if word is not None:
+            document["error"]["word"] = word
     return document
 
 
@@ -66,6 +70,8 @@ def checks_one_a_line(report: Report, refusal: Refusal | None, standing: Standin
     # Simulated counters are all that a check may note.
     noted = any(outcome.status == "noted" for outcome in report.outcomes)
     verified = f"verified{' (simulated counters: nothing to publish)' if noted else ''}"
+    unseen = any(outcome.status == "not_run" and outcome.reason == "blob" for outcome in report.outcomes)
+    verified += ", but for blobs that are not here" if unseen else ""
     yield f"{'verdict':<11}{verified if refusal is None else f'refused: {refusal.reason}'}"
     if standing is not None:
         yield f"{'standing':<11}{standing}{_words(report)}"
@@ -77,10 +83,20 @@ def one_line(document: Mapping[str, Any]) -> str:
     state = "verified" if state == "accepted" else state
     if document["verified"]:
         signed = document["signedAt"] or "no time"
-        return f"{state:<11} {document['record']}  {document['assurance']}  {signed}  {document['identity']}"
+        lack = unseen_blobs(document)
+        rest = f"  but for blobs that are not here: {lack}" if lack else ""
+        return f"{state:<11} {document['record']}  {document['assurance']}  {signed}  {document['identity']}{rest}"
     error = document["error"]
     place = f"{error['where']}: " if error["where"] and error["where"] != document["record"] else ""
-    return f"{state.upper():<11} {document['record']}  {error['reason'] or 'unread'}: {place}{error['message']}"
+    why = error.get("word") or error["reason"] or "unread"
+    mend = f" ({error['mend']})" if error["mend"] else ""
+    return f"{state.upper():<11} {document['record']}  {why}: {place}{error['message']}{mend}"
+
+
+def unseen_blobs(document: Mapping[str, Any]) -> str | None:
+    """Of a record that verified: why not all of its blobs were looked at, where they were not."""
+    unmade = (check for check in document["checks"] if check["status"] == "not_run" and check["reason"] == "blob")
+    return next((check["why"] for check in unmade), None)
 
 
 def _words(report: Report) -> str:

@@ -12,7 +12,7 @@ from appliance.audit.checks import record_checks
 from appliance.audit.opened import Opened
 from appliance.audit.trust import agreement_check, bundle_path, refusals_translated
 from appliance.cli.trusting import TrustWords, blobs_of, read_bounded_bundle, read_bounded_record
-from appliance.errors import InputRefused, Refusal, UsageRefused
+from appliance.errors import HostRefused, InputRefused, Refusal, UsageRefused
 from appliance.reading import read_regular
 from attest.errors import Refused
 from attest.verification import Report, verify
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from appliance.audit.policy import Policy
     from appliance.audit.policy_checks import ChallengeStatus
     from appliance.submissions.challenge import Challenge
+    from appliance.submissions.published import Listed
     from attest.anchor import Anchor
     from attest.checks import Check
     from attest.roots import PinnedRoot
@@ -90,9 +91,10 @@ class Terms:
                 tpm_keys=_tpm_keys(asked.tpm_keys),
             )
 
-    def verify(self, content: bytes, bundle: bytes, blobs: Path | None) -> Report:
-        """Every check of one record. Raises attest's Refused, with the report where one was made."""
-        checks = self._checks(content, bundle, blobs)
+    def verify(self, content: bytes, bundle: bytes, blobs: Path | None, listed: Listed | None = None) -> Report:
+        """Every check of one record. `listed`: by an index that was held. Raises attest's Refused, with the report
+        where one was made."""
+        checks = self._checks(content, bundle, blobs, listed)
         if self.signer is not None:
             return verify(content, bundle, *self.signer, checks)
         refusals: list[Refused] = []
@@ -118,7 +120,7 @@ class Terms:
             words = f"the policy's root {signer.root_sha256} is not known here"
             refusals.append(Refused("trust_root", words, where=self.policy.where, mend=mend))
 
-    def _checks(self, content: bytes, bundle: bytes, blobs: Path | None) -> Sequence[Check]:
+    def _checks(self, content: bytes, bundle: bytes, blobs: Path | None, listed: Listed | None) -> Sequence[Check]:
         opened, policy = Opened(), self.policy
         publishing = policy is not None and policy.provenance.floor != "simulated"
         # What is not there keeps a record from the tier `auditable`; what the policy requires is a check of its own.
@@ -127,6 +129,10 @@ class Terms:
             *record_checks(blobs, lenient, publishing=publishing, opened=opened),
             agreement_check(opened),
         ]
+        if listed is not None:
+            from appliance.submissions.listing import listed_check
+
+            checks.append(listed_check(listed, blobs, opened))
         if self.anchor is not None:
             from attest.anchor import anchor_check
 
@@ -163,7 +169,8 @@ class Terms:
             challenge=said.challenge,
             record=said.record,
             suite=said.suite,
-            plan=said.plan,
+            contender=said.contender,
+            run=said.run,
             policy=self.policy.name,
             submission="",
             at=self.now,
@@ -235,15 +242,20 @@ class Verdict:
         return "quarantined" if doubtful else "excluded"
 
 
-def judge(record: Path, asked: Asked, terms: Terms, *, follow: bool = True) -> Verdict:
-    """Never raises for what a record, its bundle or its blobs are. `follow`: whether it may be a symbolic link."""
+def judge(record: Path, asked: Asked, terms: Terms, *, follow: bool = True, listed: Listed | None = None) -> Verdict:
+    """Never raises for what a record, its bundle or its blobs are. `follow`: whether they may be symbolic links."""
     try:
         content = read_bounded_record(record, follow=follow)
         with refusals_translated():
             bundle = read_bounded_bundle(asked.bundle or bundle_path(record), follow=follow)
-            report = terms.verify(content, bundle, blobs_of(record, asked.blobs))
+            blobs = blobs_of(record, asked.blobs, follow=follow)
+            report = terms.verify(content, bundle, blobs, listed)
     except Refusal as refusal:
         return _refused(record, refusal)
+    except MemoryError as error:
+        full = HostRefused("needs more memory than there is here", where=str(record), reason="internal")
+        full.__cause__ = error
+        return _refused(record, full)
     return Verdict(record, report, None)
 
 

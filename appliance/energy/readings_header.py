@@ -23,6 +23,7 @@ from appliance.energy.readings_shapes import (
     ReadCgroup,
 )
 from appliance.energy.readings_writing import camel
+from appliance.moments import is_moment
 
 _T = TypeVar("_T")
 _Check = Callable[[Any], bool]
@@ -149,7 +150,7 @@ _HEADER: Final[dict[str, _Check]] = {
     "run": _text,
     "trial": _maybe(_whole(0, _MOST)),
     "meter": _text,
-    "opened_at": _text,
+    "opened_at": is_moment,
     "boot_id": _text,
     "opened_boottime_ns": _matches("[0-9]{1,24}"),
     "length_ns": _time,

@@ -19,7 +19,7 @@ from appliance.records.outline import AnyTrial, TrialOutline
 from appliance.records.record import CalibrationStamp, Check, HarnessStamp, HostStamp, IdleStamp
 from appliance.records.trial import Baseline, TrialResult
 from appliance.records.words import NOISE
-from appliance.wire import EXACT, INFORMATIVE, Wire, parsed
+from appliance.wire import EXACT, INFORMATIVE, Moment, Wire, parsed
 
 MAX_BYTES: Final = 1024 * 1024 * 1024
 """Of a whole journal; whoever reads one holds it to this."""
@@ -34,7 +34,7 @@ class HeaderLine(Wire):
     plan_digests: Annotated[tuple[Sha256, ...], EXACT]
     """One a solver, in the order of plan.json."""
     harness: Annotated[HarnessStamp, EXACT]
-    started_at: Annotated[str, INFORMATIVE]
+    started_at: Annotated[Moment, INFORMATIVE]
     idle_seconds: Annotated[float | None, INFORMATIVE] = None
     """Asked length of a look at the machine at rest, which a resumed start keeps; None where joules come from no
     counter."""
@@ -45,7 +45,7 @@ class HostLine(Wire):
 
     kind: Annotated[Literal["host"], EXACT] = "host"
     host: Annotated[HostStamp, INFORMATIVE]
-    at: Annotated[str, INFORMATIVE]
+    at: Annotated[Moment, INFORMATIVE]
 
 
 class CalibrationLine(Wire):
@@ -70,7 +70,7 @@ class FitnessLine(Wire):
     host: Annotated[int, INFORMATIVE] = Field(ge=0)
     """Number of the host among the journal's."""
     checks: Annotated[tuple[Check, ...], INFORMATIVE]
-    at: Annotated[str, INFORMATIVE]
+    at: Annotated[Moment, INFORMATIVE]
 
 
 class BaselineLine(Wire):

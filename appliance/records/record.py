@@ -12,7 +12,7 @@ from appliance.records.plan import TrialPlan
 from appliance.records.summary import Summary
 from appliance.records.trial import Baseline, TrialResult
 from appliance.records.words import SolverKind
-from appliance.wire import EXACT, INFORMATIVE, Wire
+from appliance.wire import EXACT, INFORMATIVE, Moment, Wire
 
 DecimalNs = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,19})$")]
 """Nanoseconds as decimal digits: a machine that is up for a hundred days passes 2^53."""
@@ -162,7 +162,7 @@ class RestZone(Wire):
 class RestStamp(Wire):
     """One look at the machine at rest; all but `readings` and `at` follow from the blob of its readings."""
 
-    at: Annotated[str, INFORMATIVE]
+    at: Annotated[Moment, INFORMATIVE]
     """When it began."""
     readings: Annotated[BlobRef, INFORMATIVE]
     boot_id: Annotated[str, INFORMATIVE]
@@ -184,7 +184,7 @@ class IdleStamp(RestStamp):
 class CalibrationStamp(RestStamp):
     """One made earlier by `meter calibrate` and still valid; its readings are a blob of this record all the same."""
 
-    expires_at: Annotated[str, INFORMATIVE]
+    expires_at: Annotated[Moment, INFORMATIVE]
     conditions: Annotated[dict[str, str | None], INFORMATIVE]
     """What must be unchanged for it to hold: governor, turbo, idle states, kernel; None: not readable."""
 
@@ -229,7 +229,7 @@ class Record(Wire):
     version: Annotated[str | None, EXACT]
     """Of the system under test."""
     commit: Annotated[str | None, EXACT]
-    date: Annotated[str, INFORMATIVE]
+    date: Annotated[Moment, INFORMATIVE]
     harness: Annotated[HarnessStamp, EXACT]
     hosts: Annotated[tuple[HostStamp, ...], INFORMATIVE]
     images: Annotated[tuple[ImageStamp, ...], EXACT]

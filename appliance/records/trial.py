@@ -13,7 +13,7 @@ from appliance.records.money import Usd
 from appliance.records.plan import TrialKey
 from appliance.records.words import REASONS_OF, Cause, OracleKind, Outcome, Reason, TestStatus
 from appliance.tasks.model import Limits, Network
-from appliance.wire import COST_BAND, EXACT, INFORMATIVE, OUTCOME, Wire, compared
+from appliance.wire import COST_BAND, EXACT, INFORMATIVE, OUTCOME, Moment, Wire, compared
 
 Uj = Annotated[int, Field(ge=0)]
 
@@ -138,7 +138,7 @@ class TrialResult(Wire):
     cause: Annotated[Cause | None, OUTCOME]
     """What ended the solver; None where it never started."""
     after_subject: Annotated[bool, OUTCOME] = False
-    started_at: Annotated[str, INFORMATIVE]
+    started_at: Annotated[Moment, INFORMATIVE]
     wall_seconds: Annotated[float | None, compared("informative", "wall_band")]
     """Of the window: exec to exit."""
     latency_ms: Annotated[float | None, INFORMATIVE] = Field(default=None, ge=0)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.audit.documents import read_record
+from appliance.audit.found import may_be_record
 from appliance.errors import InputRefused
 from appliance.records.record import Record
 
-_BUNDLE = ".sigstore.json"
 _RUN = frozenset({"plan.json", ".sources.json", "verdict.json"})  # what a run folder holds beside its records
 
 
@@ -25,7 +25,7 @@ def _record_paths(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         return (path,)
     folder = path / "records" if (path / "records").is_dir() else path
-    found = sorted(file for file in folder.glob("*.json") if not file.name.endswith(_BUNDLE) and file.name not in _RUN)
+    found = sorted(file for file in folder.glob("*.json") if may_be_record(file.name) and file.name not in _RUN)
     if not found and (path / "plan.json").is_file():
         raise InputRefused(
             "no record yet: the run goes on, or was cut off", where=str(path), mend=f"appliance run --resume {path}"

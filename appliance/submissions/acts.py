@@ -14,7 +14,7 @@ from appliance.submissions.store import Store
 from appliance.submissions.verdicts import sign_verdict
 from attest import statement
 from attest.closed import Closed
-from attest.predicate import Moment, Sha256, Text
+from attest.predicate import MOST_CHARACTERS, Moment, Sha256, Text
 
 if TYPE_CHECKING:
     from attest.trust import TrustMode
@@ -39,8 +39,7 @@ def act_on(store: Store, record: str, act: Act, reason: str, *, signer: TrustMod
 
     Raises UsageRefused where no such record waits.
     """
-    if not reason.strip():
-        raise UsageRefused("is empty", where="--reason", mend="say why: it is signed, and kept")
+    _refuse_unsayable(reason)
     found(store, record)  # before anything is written
     with store.alone(signer):
         sha256, stands = found(store, record)
@@ -79,6 +78,18 @@ def act_on(store: Store, record: str, act: Act, reason: str, *, signer: TrustMod
         store.append([acted], signer)
         store.drop("quarantine", sha256)
         return acted
+
+
+def _refuse_unsayable(reason: str) -> None:
+    if not reason.strip():
+        raise UsageRefused("is empty", where="--reason", mend="say why: it is signed, and kept")
+    if len(reason) > MOST_CHARACTERS:
+        words = f"{len(reason)} characters, over the bound of {MOST_CHARACTERS}"
+        raise UsageRefused(words, where="--reason", mend="say it shorter, and where the rest can be read")
+    try:
+        reason.encode()
+    except UnicodeEncodeError as error:
+        raise UsageRefused("is not UTF-8", where="--reason") from error
 
 
 def found(store: Store, record: str) -> tuple[str, Standing]:

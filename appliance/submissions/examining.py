@@ -6,27 +6,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from appliance.audit.checks import record_checks
 from appliance.audit.opened import Opened
 from appliance.audit.plausibility import plausibility_checks
 from appliance.audit.policy import Policy
 from appliance.audit.policy_checks import ChallengeStatus, policy_checks
-from appliance.audit.policy_signers import candidates, refuse_revoked
+from appliance.audit.policy_shapes import Signer
+from appliance.audit.policy_signers import candidates
 from appliance.audit.trust import agreement_check
 from appliance.digests import sha256_hex
-from appliance.errors import InputRefused
 from appliance.records.record import Record
 from appliance.submissions.decisions import Reason
-from appliance.submissions.judging import Evidence, reason_of
+from appliance.submissions.judging import Contender, Evidence, reason_of
 from appliance.submissions.named import blobs_named
+from appliance.submissions.roots import unknown
 from appliance.submissions.state import LogEntry, trials_digest
-from attest import canonical, statement, vsa
+from appliance.submissions.summaries import Summary, told
+from attest import canonical
 from attest.checks import Check, Noted, NotRun, Verified
 from attest.errors import Refused
 from attest.roots import PinnedRoot
-from attest.verification import OWN_CHECKS, verify, verify_statement
+from attest.tpm import is_quoted, tpm_check
+from attest.verification import OWN_CHECKS, verify
 
 _HEX: Final = frozenset("0123456789abcdef")
 
@@ -75,6 +78,9 @@ class Sketch:
     plan: str | None
     challenge: str | None
     trials: str | None
+    contender: Contender | None
+    run: str | None
+    """The run that it is of, as it says."""
 
     @classmethod
     def of(cls, item: Item) -> Sketch:
@@ -91,26 +97,31 @@ class Sketch:
             plan=_digest(said.get("planDigest")),
             challenge=_digest(said.get("challenge")),
             trials=trials_digest(said),
+            contender=contender_of(said),
+            run=_run(said),
         )
 
 
 def examine(
     item: Item,
     blobs: Path,
-    summaries: Mapping[str, bytes],
+    summaries: Sequence[Summary],
     terms: Terms,
     challenge_of: ChallengeOf,
     *,
     existed_by: datetime | None = None,
 ) -> Evidence:
-    """`blobs` holds `sha256/<hex>`; `summaries`: bundles of verifiers by sha256; `existed_by`: when this receiver had
-    seen the record before, if it had. Never raises for what a record or a bundle is."""
+    """`blobs` holds `sha256/<hex>`; `existed_by`: when this receiver had seen this very bundle before, if it had: of a
+    record alone anybody may have sent the bytes before somebody signed them. Never raises for what a record or a bundle
+    is; AttestationRefused (trust_root) where who it says that he is can only be told by a root that is not known here.
+    """
     sketch = Sketch.of(item)
     challenge = challenge_of(sketch) if sketch.challenge else None
-    checks = _Checks.of(terms, blobs, challenge, existed_by, signed=item.bundle is not None)
+    checks = _Checks.of(terms, blobs, challenge, existed_by, item.bundle)
     found = _unsigned(item, terms, checks) if item.bundle is None else _signed(item, item.bundle, terms, checks)
-    there, missing = _blobs(item, blobs) if found.read else ((), ())
-    counted, contested = _reproductions(item, summaries, terms)
+    record = checks.opened.found
+    there, missing = _blobs(record, blobs) if record is not None else ((), ())
+    said = told(summaries, item.sha256, item.bundle_sha256, len(record.trials) if record is not None else None)
     return Evidence(
         file=item.file,
         record=item.sha256,
@@ -118,12 +129,16 @@ def examine(
         trials=sketch.trials,
         plan=sketch.plan,
         challenge=sketch.challenge,
+        contender=sketch.contender,
+        run=sketch.run,
         log=found.log,
         against=found.against,
-        doubts=(*found.doubts, *contested),
+        doubts=(*found.doubts, *said.contested),
         missing=missing,
         blobs=there,
-        reproductions=tuple(counted),
+        reproductions=said.counted,
+        contested=bool(said.contested),
+        heard=said.heard,
     )
 
 
@@ -131,8 +146,6 @@ def examine(
 class _Found:
     against: tuple[Reason, ...] = ()
     doubts: tuple[Reason, ...] = ()
-    read: bool = True
-    """Whether the record itself was looked at."""
     log: LogEntry | None = None
 
 
@@ -140,14 +153,20 @@ class _Found:
 class _Checks:
     """What is asked of a record beyond its signature, and which of it only makes it doubtful."""
 
+    opened: Opened
     excluding: Sequence[Check]
     doubting: Sequence[Check]
 
     @classmethod
     def of(
-        cls, terms: Terms, blobs: Path, challenge: ChallengeStatus | None, existed_by: datetime | None, *, signed: bool
+        cls,
+        terms: Terms,
+        blobs: Path,
+        challenge: ChallengeStatus | None,
+        existed_by: datetime | None,
+        bundle: bytes | None,
     ) -> _Checks:
-        policy, opened = terms.policy, Opened()
+        policy, opened, signed = terms.policy, Opened(), bundle is not None
         # What is not there decides the tier, and what the policy requires is a check of its own.
         held = record_checks(blobs, True, publishing=policy.provenance.floor != "simulated", opened=opened)
         asked = policy_checks(
@@ -160,17 +179,23 @@ class _Checks:
             opened=opened,
         )
         agrees = (agreement_check(opened),) if signed else ()
-        return cls((*held, *agrees, *asked), _doubting(terms, challenge, opened))
+        quoted = (tpm_check(),) if bundle is not None and is_quoted(bundle) else ()
+        return cls(opened, (*held, *agrees, *quoted, *asked), _doubting(terms, challenge, opened))
 
     @property
     def all(self) -> tuple[Check, ...]:
         return (*self.excluding, *self.doubting)
 
     def sorted(self, refusals: Iterable[tuple[int, Refused, bool]]) -> _Found:
-        """By the place of the check that each refusal came from; True: it could not be made."""
+        """By the place of the check that each refusal came from; True: it could not be made. What a record cannot be
+        read for is the refusal of every check, and is told once."""
         against: list[Reason] = []
         doubts: list[Reason] = []
+        seen: list[Refused] = []
         for at, refused, missing in refusals:
+            if any(refused is one for one in seen):
+                continue
+            seen.append(refused)
             (against if at < len(self.excluding) else doubts).append(reason_of(refused, missing=missing))
         return _Found(tuple(against), tuple(doubts))
 
@@ -181,16 +206,18 @@ def _doubting(terms: Terms, challenge: ChallengeStatus | None, opened: Opened) -
 
 
 def _signed(item: Item, bundle: bytes, terms: Terms, checks: _Checks) -> _Found:
-    """Against each signer that it may be, until one holds."""
+    """Against each signer that it may be, until one holds. Raises AttestationRefused (trust_root) where none does and
+    the root of one is not known here: that is nothing that the record lacks."""
     try:
         signers = candidates(terms.policy, bundle)
     except Refused as refused:
-        return _Found((reason_of(refused),), read=False)
+        return _Found((reason_of(refused),))
     last = Refused("identity", "no signer of the policy holds")
+    unheld: Signer | None = None
     for signer in signers:
         root = terms.roots.get(signer.root_sha256)
         if root is None:
-            last = Refused("trust_root", f"root {signer.root_sha256} is not known here", where="signers")
+            unheld = unheld or signer
             continue
         try:
             report = verify(item.content, bundle, root, signer.identity, signer.issuer, checks.all)
@@ -207,7 +234,9 @@ def _signed(item: Item, bundle: bytes, terms: Terms, checks: _Checks) -> _Found:
         )
         own = root.assurance == "local" and report.log_index is not None
         return replace(found, log=LogEntry(root=root.sha256, index=report.log_index or 0) if own else None)
-    return _Found((reason_of(last),), read=False)
+    if unheld is not None:
+        raise unknown(terms.policy, unheld)
+    return _Found((reason_of(last),))
 
 
 def _unsigned(item: Item, terms: Terms, checks: _Checks) -> _Found:
@@ -215,7 +244,7 @@ def _unsigned(item: Item, terms: Terms, checks: _Checks) -> _Found:
     try:
         value = canonical.loads_canonical(item.content)
     except canonical.NotCanonical as error:
-        return _Found((Reason.of("schema_mismatch", error.message, f"{item.file}: {error.path}"),), read=False)
+        return _Found((Reason.of("schema_mismatch", error.message, f"{item.file}: {error.path}"),))
     verified = Verified(
         record_bytes=item.content,
         record=value,
@@ -241,13 +270,9 @@ def _refusals(checks: Iterable[Check], verified: Verified) -> Iterator[tuple[int
                 yield at, Refused(check.reason, f"not checked: {unmade.why}"), True
 
 
-def _blobs(item: Item, blobs: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _blobs(record: Record, blobs: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Digests of what the record names: what is there, and what is not, but for the suite's archive, whose digest says
     as much as it would."""
-    try:
-        record = Record.from_canonical(item.content, item.file)
-    except InputRefused:
-        return (), ()
     archive = record.suite.archive.sha256 if record.suite.archive else None
     named = [ref.sha256 for ref in blobs_named(record)]
     there = {sha256 for sha256 in named if (blobs / "sha256" / sha256).is_file()}
@@ -255,49 +280,25 @@ def _blobs(item: Item, blobs: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(sha256 for sha256 in named if sha256 in there), missing
 
 
-def _reproductions(item: Item, summaries: Mapping[str, bytes], terms: Terms) -> tuple[list[str], list[Reason]]:
-    """Digests of listed verifiers' summaries that a plan was run again and held; and what one of them contests.
-
-    A summary counts for this record under this very bundle, and for nothing else (row P3).
-    """
-    counted: list[str] = []
-    contested: list[Reason] = []
-    for sha256, bundle in summaries.items():
-        found = _summary(bundle, terms)
-        if found is None:
-            continue
-        summary, about = found
-        if about != item.sha256 or item.bundle_sha256 not in summary.bundles:
-            continue
-        if not isinstance(summary.details, vsa.Reproduced):
-            continue
-        if summary.passed and vsa.REPRODUCED in summary.verified_levels:
-            counted.append(sha256)
-        elif summary.details.outcome == "diverged":
-            words = f"{summary.verifier.id} ran it again, and it did not hold"
-            contested.append(Reason.of("implausible", words, f"verdicts: {sha256}"))
-    return counted, contested
-
-
-def _summary(bundle: bytes, terms: Terms) -> tuple[vsa.Vsa, str] | None:
-    """None for what no listed verifier signed: anybody may put anything into a folder."""
-    for verifier in terms.policy.verifiers:
-        root = terms.roots.get(verifier.root_sha256)
-        if root is None:
-            continue
-        try:
-            signed = verify_statement(bundle, root, verifier.identity, verifier.issuer, statement.VSA_TYPE)
-            refuse_revoked(terms.policy, signed)
-            summary, about = vsa.read(signed)
-        except Refused:
-            continue
-        if summary.verifier.id == verifier.id:
-            return summary, about
-    return None
+def _run(said: dict[str, Any]) -> str | None:
+    """`recordId` is the run's id and the solver's name."""
+    name, contender = said.get("recordId"), contender_of(said)
+    return name.removesuffix(f".{contender[0]}") if isinstance(name, str) and contender else None
 
 
 def _digest(value: object) -> str | None:
     return value if isinstance(value, str) and len(value) == _SHA256_DIGITS and set(value) <= _HEX else None
+
+
+def contender_of(said: dict[str, Any]) -> Contender | None:
+    """Of a record that nobody has checked yet; its checks hold the plan to all the rest of it."""
+    plan = said.get("plan")
+    solver = plan.get("solver") if isinstance(plan, dict) else None
+    name = solver.get("name") if isinstance(solver, dict) else None
+    model = plan.get("model") if isinstance(plan, dict) else None
+    if not isinstance(name, str) or not isinstance(model, str | None):
+        return None
+    return name, model
 
 
 _SHA256_DIGITS: Final = 64

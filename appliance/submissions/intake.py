@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,9 +28,11 @@ from appliance.reading import read_regular
 from appliance.submissions.challenge import moment, moment_text
 from appliance.submissions.decisions import Decision
 from appliance.submissions.examining import Item, Sketch, Terms, examine
-from appliance.submissions.judging import Asked, Evidence, Past, as_far_as_seen, challenge_status, decide
+from appliance.submissions.judging import Asked, Evidence, Past, as_far_as_seen, challenge_status, decide, reached_in
+from appliance.submissions.roots import refuse_unknown
 from appliance.submissions.state import DecisionLine, PolicyStamp, RootStamp, StoreState, rolled_back
 from appliance.submissions.store import Store, rollback, shown_challenge
+from appliance.submissions.summaries import Summary, read_summaries
 from appliance.submissions.tree import Listing, TreeBounds, copy_submission, list_submission
 from appliance.submissions.verdicts import sign_verdict
 from attest import canonical
@@ -50,6 +52,8 @@ class Taken:
     lines: tuple[DecisionLine, ...]
     """One a record, in the order of their files."""
     passed_over: tuple[str, ...]
+    unheard: tuple[str, ...]
+    """Files of verdicts that counted for no record."""
     finished: bool
     """True: an earlier intake of this submission was cut off after it counted; nothing was decided now."""
 
@@ -62,14 +66,24 @@ class Checked:
     decision: Decision
 
 
+@dataclass(frozen=True)
+class Dry:
+    """A submission as its sender sees it."""
+
+    records: tuple[Checked, ...]
+    unheard: tuple[str, ...]
+    """Files of verdicts that count for no record."""
+
+
 def check_submission(
     folder: Path,
     terms: Terms,
     bounds: TreeBounds = TreeBounds(),  # noqa: B008  frozen
-) -> tuple[Checked, ...]:
+) -> Dry:
     """The submitter's own dry run: every check of an intake but those against a store. Nothing is written.
 
-    Raises InputRefused for what is no submission, or is over the bounds, or holds no record.
+    Raises InputRefused for what is no submission, or is over the bounds, or holds no record; AttestationRefused
+    (trust_root) where a signature can only be checked by a root that is not known here.
     """
     listing = list_submission(folder, bounds)
     _refuse_empty(listing)
@@ -79,12 +93,13 @@ def check_submission(
         shown = shown_challenge(folder, sketch.challenge or "")
         return None if shown is None else as_far_as_seen(_asked(sketch, terms, submission, terms.now), shown)
 
+    summaries = _summaries(listing, folder, terms)
     found: list[Checked] = []
     for item in _items(listing, folder):
         beside = [checked.evidence for checked in found]
-        evidence = examine(item, folder / "blobs", _summaries(listing, folder), terms, challenge_of)
+        evidence = examine(item, folder / "blobs", summaries, terms, challenge_of)
         found.append(Checked(evidence, decide(evidence, terms.policy.least_tier, StoreState(), beside)))
-    return tuple(found)
+    return Dry(tuple(found), _unheard(listing, summaries, [checked.evidence for checked in found]))
 
 
 def take_in(
@@ -97,11 +112,13 @@ def take_in(
     bounds: TreeBounds = TreeBounds(),  # noqa: B008  frozen
     report: Report = lambda _: None,
 ) -> Taken:
-    """Raises AttestationRefused (rollback), InputRefused as `check_submission`, HostRefused for a full disk.
+    """Raises AttestationRefused (rollback; trust_root where a root of the policy is not known here, so that what it
+    would show is held against nobody), InputRefused as `check_submission`, HostRefused for a full disk.
 
     Interrupted at any point, the same call finishes the work. Two at once take turns.
     """
     policy = stamp_of(terms.policy)
+    refuse_unknown(terms.policy, terms.roots)
     _refuse_older(store, policy, roots)
     listing = list_submission(folder, bounds)
     _refuse_empty(listing)
@@ -111,18 +128,21 @@ def take_in(
             submission = submission_of(listing, incoming)
             lines = _cut_off(store, submission)
             finished = bool(lines)
+            unheard: tuple[str, ...] = ()
             if not finished:
                 known = len(store.state.submissions.get(submission, ()))
                 write_atomically(store.pending(submission), canonical.dumps({"lines": known}))
                 work = _Intake(listing, incoming, store, terms, tuple(roots), signer, submission, report)
-                lines = tuple(work.placed(work.decided()))
+                summaries = _summaries(listing, incoming, terms)
+                decided = work.decided(summaries)
+                unheard = _unheard(listing, summaries, [evidence for evidence, _ in decided])
+                lines = tuple(work.placed(decided, summaries))
                 store.append(lines, signer)
             for line in lines:
-                if store.state.records[line.record].status == "accepted":
-                    store.drop("quarantine", line.record)
+                store.drop_elsewhere(line.record)
         # Last of all: while it lies there, the same call is the same intake.
         store.pending(submission).unlink(missing_ok=True)
-        return Taken(submission, lines, listing.passed_over, finished)
+        return Taken(submission, lines, listing.passed_over, unheard, finished)
 
 
 def _cut_off(store: Store, submission: str) -> tuple[DecisionLine, ...]:
@@ -156,9 +176,8 @@ class _Intake:
     submission: str
     report: Report
 
-    def decided(self) -> list[tuple[Evidence, Decision]]:
+    def decided(self, summaries: Sequence[Summary]) -> list[tuple[Evidence, Decision]]:
         """Every record, looked at beside those before it; nothing is put in place yet."""
-        summaries = _summaries(self.listing, self.incoming)
         found: list[tuple[Evidence, Decision]] = []
         for item in _items(self.listing, self.incoming):
             beside = [evidence for evidence, _ in found]
@@ -168,21 +187,24 @@ class _Intake:
             found.append((evidence, decision))
         return found
 
-    def _examined(self, item: Item, summaries: Mapping[str, bytes], beside: Sequence[Evidence]) -> Evidence:
-        seen = self.store.state.first_seen.get(item.sha256)
-        first = moment(seen) if seen else None
+    def _examined(self, item: Item, summaries: Sequence[Summary], beside: Sequence[Evidence]) -> Evidence:
+        state = self.store.state
+        first = _moment(state.first_seen.get(item.sha256))
+        signed = _moment(state.first_signed.get(item.bundle_sha256 or ""))
 
         def challenge_of(sketch: Sketch) -> ChallengeStatus | None:
             name = sketch.challenge or ""
-            past = Past(self.store.origin, self.store.issued(name), self.store.state.challenges.get(name, ()))
+            past = Past(self.store.origin, self.store.issued(name), state.challenges.get(name, ()))
             asked = _asked(sketch, self.terms, self.submission, first or self.terms.now)
             return challenge_status(asked, past, shown_challenge(self.incoming, name), beside)
 
-        return examine(item, self.incoming / "blobs", summaries, self.terms, challenge_of, existed_by=first)
+        return examine(item, self.incoming / "blobs", summaries, self.terms, challenge_of, existed_by=signed)
 
-    def placed(self, decided: Iterable[tuple[Evidence, Decision]]) -> Iterator[DecisionLine]:
+    def placed(
+        self, decided: Iterable[tuple[Evidence, Decision]], summaries: Sequence[Summary]
+    ) -> Iterator[DecisionLine]:
         """What is kept of each record, and its verdict, on the disk; the lines are what will say so."""
-        summaries = _summaries(self.listing, self.incoming)
+        files = {summary.sha256: summary.file for summary in summaries}
         policy = stamp_of(self.terms.policy)
         for item, (evidence, decision) in zip(_items(self.listing, self.incoming), decided, strict=True):
             with refusals_translated():
@@ -200,7 +222,7 @@ class _Intake:
             if kept:
                 self.store.keep_blobs(self.incoming, evidence.blobs)
                 for sha256 in counted:
-                    self.store.keep_verdict(summaries[sha256])
+                    self.store.keep_verdict(_read(self.incoming / files[sha256], MAX_BUNDLE_BYTES))
                 self.store.keep_record(item.content, item.bundle, quarantined=decision.status == "quarantined")
             yield DecisionLine(
                 submission=self.submission,
@@ -212,7 +234,7 @@ class _Intake:
                 challenge=evidence.challenge,
                 log=evidence.log,
                 decision=decision,
-                reached=evidence.reached if kept else None,
+                reached=reached_in(evidence, self.store.state) if kept else None,
                 verdict=self.store.keep_verdict(verdict),
                 reproductions=counted,
                 policy=policy,
@@ -243,10 +265,20 @@ def _items(listing: Listing, folder: Path) -> Iterator[Item]:
         yield Item(path, _read(folder / path, canonical.MAX_BYTES), bundle)
 
 
-def _summaries(listing: Listing, folder: Path) -> dict[str, bytes]:
-    """By digest. One that is over its bound is nobody's summary."""
-    found = (_read(folder / path, MAX_BUNDLE_BYTES, short_enough=True) for path in listing.verdicts)
-    return {sha256_hex(content): content for content in found}
+def _summaries(listing: Listing, folder: Path, terms: Terms) -> tuple[Summary, ...]:
+    """One that is over its bound is nobody's summary."""
+    files = ((path, _read(folder / path, MAX_BUNDLE_BYTES, short_enough=True)) for path in listing.verdicts)
+    return read_summaries(files, terms.policy, terms.roots, terms.now)
+
+
+def _unheard(listing: Listing, summaries: Sequence[Summary], found: Iterable[Evidence]) -> tuple[str, ...]:
+    heard = {sha256 for evidence in found for sha256 in evidence.heard}
+    files = {summary.file for summary in summaries if summary.sha256 in heard}
+    return tuple(path for path in listing.verdicts if path not in files)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else moment(text)
 
 
 def _read(path: Path, most: int, *, short_enough: bool = False) -> bytes:
@@ -265,7 +297,8 @@ def _asked(sketch: Sketch, terms: Terms, submission: str, at: datetime) -> Asked
         challenge=sketch.challenge or "",
         record=sketch.record,
         suite=sketch.suite,
-        plan=sketch.plan,
+        contender=sketch.contender,
+        run=sketch.run,
         policy=terms.policy.name,
         submission=submission,
         at=at,

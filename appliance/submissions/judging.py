@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, cast
 
@@ -24,6 +24,10 @@ _WORD_OF: Final[dict[str, Word]] = {
 """What contradicts itself is no record-v1; whatever else does not hold is not what the policy asks for."""
 
 
+Contender = tuple[str, str | None]
+"""A solver and its model, by name: who has one try at a challenge."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Of one record of a submission: everything that its decision rests on but the store's own past."""
@@ -36,6 +40,9 @@ class Evidence:
     trials: str | None = None
     plan: str | None = None
     challenge: str | None = None
+    contender: Contender | None = None
+    run: str | None = None
+    """The run that it is of, as it says."""
     log: LogEntry | None = None
     """Its place in the signer's own log."""
     against: tuple[Reason, ...] = ()
@@ -48,6 +55,10 @@ class Evidence:
     """Digests of those that are there."""
     reproductions: tuple[str, ...] = ()
     """Summaries that count."""
+    contested: bool = False
+    """Whether a listed verifier saw it fail; that is among the doubts."""
+    heard: tuple[str, ...] = ()
+    """Those and others of listed verifiers about this record."""
 
     @property
     def reached(self) -> Tier:
@@ -58,6 +69,8 @@ class Evidence:
 
 def decide(evidence: Evidence, least: Tier, state: StoreState, beside: Sequence[Evidence] = ()) -> Decision:
     """`beside`: the records of the same submission that were looked at before this one."""
+    if _contests(evidence, state) and not any(one.record == evidence.record for one in beside):
+        return Decision.against("quarantined", evidence.doubts)
     replayed = tuple(replays(evidence, state, beside))
     forked = tuple(_forks(evidence, state, beside))
     against = (*replayed, *forked, *evidence.against, *_below(evidence, least))
@@ -97,6 +110,22 @@ def replays(evidence: Evidence, state: StoreState, beside: Sequence[Evidence]) -
         yield Reason.of("replayed", f"its trials are those of {twin.file}", "$.trials")
 
 
+def _contests(evidence: Evidence, state: StoreState) -> bool:
+    """Whether a listed verifier, whom nobody had heard of this record, saw what was accepted fail. Once a person has
+    decided it stays decided."""
+    stands = state.records.get(evidence.record)
+    if stands is None or stands.status != "accepted" or stands.act is not None:
+        return False
+    return evidence.contested and not evidence.against and not evidence.missing
+
+
+def reached_in(evidence: Evidence, state: StoreState) -> Tier:
+    """What was shown of an accepted record once need not come along with a doubt about it."""
+    stands = state.records.get(evidence.record)
+    before = stands.tier if stands is not None and stands.line.bundle == evidence.bundle else None
+    return max(evidence.reached, before or evidence.reached, key=TIERS.index)
+
+
 def _raises(evidence: Evidence, stands: Standing) -> bool:
     """Whether an accepted record reaches a higher tier now, beyond all doubt."""
     if stands.status != "accepted" or stands.tier is None or evidence.doubts:
@@ -109,9 +138,10 @@ def _forks(evidence: Evidence, state: StoreState, beside: Sequence[Evidence]) ->
     if evidence.log is None:
         return
     seen = state.logged.get(evidence.log)
-    others = [(one.bundle, one.record) for one in beside if one.log == evidence.log]
-    for bundle, record in [*([(seen.bundle, seen.record)] if seen else []), *others]:
-        if bundle != evidence.bundle:
+    others = [one.record for one in beside if one.log == evidence.log]
+    for record in [*([seen.record] if seen else []), *others]:
+        # Not by its bundle's bytes: anybody can write the same signature down with other white space.
+        if record != evidence.record:
             words = (
                 f"entry {evidence.log.index} of its signer's log is that of record {record}: the log was written anew"
             )
@@ -151,7 +181,8 @@ class Asked:
     record: str
     suite: str | None
     """Digest of its suite."""
-    plan: str | None
+    contender: Contender | None
+    run: str | None
     policy: str
     """Name of the policy that it is judged by."""
     submission: str
@@ -193,17 +224,24 @@ def meant_for(challenge: Challenge, asked: Asked) -> ChallengeStatus | None:
 
 
 def _met_before(asked: Asked, past: Past, beside: Sequence[Evidence]) -> ChallengeStatus | None:
-    """One run of several solvers meets a challenge with a record each, all of one submission."""
+    """One run of several solvers meets a challenge with a record each, all of one submission: who may try until a try
+    pleases him has no need of a challenge."""
     others = [line for line in past.met if line.submission != asked.submission and line.record != asked.record]
     if others:
         return ChallengeStatus("used", f"by record {others[0].record[:12]}, received at {others[0].received_at}")
-    twin = next((one for one in beside if one.challenge == asked.challenge and one.plan == asked.plan), None)
-    return ChallengeStatus("used", f"by {twin.file}, of the same plan") if twin else None
+    for one in beside:
+        if one.challenge != asked.challenge:
+            continue
+        if one.contender == asked.contender:
+            return ChallengeStatus("used", f"by {one.file}, of the same solver and model")
+        if one.run != asked.run:
+            return ChallengeStatus("used", f"by {one.file}, of another run ({(one.run or 'none')[:80]})")
+    return None
 
 
 def as_far_as_seen(asked: Asked, shown: Challenge) -> ChallengeStatus:
-    """For a submitter, who cannot look into the store."""
-    return meant_for(shown, asked) or _in_time(shown, asked)
+    """For a submitter, who cannot look into the store: whose document it is stays unproven."""
+    return replace(meant_for(shown, asked) or _in_time(shown, asked), unproven=True)
 
 
 def _in_time(challenge: Challenge, asked: Asked) -> ChallengeStatus:

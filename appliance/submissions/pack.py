@@ -5,27 +5,31 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.audit.documents import record_of
+from appliance.audit.found import records_of
 from appliance.audit.trust import bundle_path
 from appliance.digests import sha256_hex, sha256_of_file
 from appliance.errors import InputRefused, UsageRefused
-from appliance.files import disk_of, fsync_folder
+from appliance.files import disk_of, fsync_folder, made_in, make_folder
 from appliance.reading import open_regular, read_regular
 from appliance.records.record import Record
 from appliance.submissions.challenge import read_challenge
 from appliance.submissions.named import blobs_named
 from appliance.submissions.revealing import Revealed, blobs_to_go, refuse_unasked, revealed, suite_archive
-from attest.bundle import MAX_BUNDLE_BYTES
+from attest import statement
+from attest.bundle import MAX_BUNDLE_BYTES, parse
 from attest.canonical import MAX_BYTES
+from attest.errors import Refused
 
 
 @dataclass(frozen=True)
 class Ask:
     records: tuple[Path, ...]
+    """Records, or folders of them."""
     to: Path
     blobs: Path | None = None
     """None: `../blobs`, seen from each record."""
@@ -63,20 +67,25 @@ class _Loaded:
 
 
 def pack(ask: Ask) -> Packed:
-    """Raises UsageRefused where `to` is taken or answers would go out unasked, InputRefused for what is no record."""
+    """Raises UsageRefused where `to` is taken, or answers would go out unasked, or a verdict is about none of the
+    records; InputRefused for what is no record, and where the suite was asked for and is not there."""
     _refuse_taken(ask.to)
-    loaded = [_loaded(path, ask.blobs) for path in ask.records]
+    loaded = [_loaded(path, ask.blobs, follow) for given in ask.records for path, follow in _records(given)]
+    verdicts = [_verdict(path, loaded) for path in ask.verdicts]
+    if ask.with_suite:
+        _refuse_suiteless(loaded)
     shown = tuple(
         revealed(one.record, one.sha256, None if ask.with_suite is False else suite_archive(one.record, one.blobs))
         for one in loaded
     )
     if ask.with_suite is None:
         refuse_unasked(shown)
-    ask.to.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(ask.to.parent)
     with disk_of(ask.to, "make room, or name another --to"):
-        draft = Path(tempfile.mkdtemp(prefix=f".{ask.to.name[:60]}.", dir=ask.to.parent))
+        with made_in(ask.to.parent):
+            draft = Path(tempfile.mkdtemp(prefix=f".{ask.to.name[:60]}.", dir=ask.to.parent))
         try:
-            packed = _fill(draft, ask, loaded, shown)
+            packed = _fill(draft, ask, loaded, shown, verdicts)
             draft.chmod(0o755)
             if ask.to.is_dir():
                 ask.to.rmdir()
@@ -88,7 +97,9 @@ def pack(ask: Ask) -> Packed:
     return packed
 
 
-def _fill(draft: Path, ask: Ask, loaded: Sequence[_Loaded], shown: tuple[Revealed, ...]) -> Packed:
+def _fill(
+    draft: Path, ask: Ask, loaded: Sequence[_Loaded], shown: tuple[Revealed, ...], told: Sequence[bytes]
+) -> Packed:
     with_suite = ask.with_suite is not False
     blobs: set[str] = set()
     missing: set[str] = set()
@@ -111,7 +122,7 @@ def _fill(draft: Path, ask: Ask, loaded: Sequence[_Loaded], shown: tuple[Reveale
             _keep_challenge(one.record.challenge, one.blobs, challenges)
     for sha256, content in challenges.items():
         _write(draft / "challenges" / f"{sha256}.json", content)
-    verdicts = {sha256_hex(content): content for content in (_read(path, MAX_BUNDLE_BYTES) for path in ask.verdicts)}
+    verdicts = {sha256_hex(content): content for content in told}
     for sha256, content in verdicts.items():
         _write(draft / "verdicts" / f"{sha256}.sigstore.json", content)
     return Packed(
@@ -126,10 +137,49 @@ def _fill(draft: Path, ask: Ask, loaded: Sequence[_Loaded], shown: tuple[Reveale
     )
 
 
-def _loaded(path: Path, blobs: Path | None) -> _Loaded:
-    content = _read(path, MAX_BYTES)
+def _records(given: Path) -> Iterator[tuple[Path, bool]]:
+    """Each with whether it may be a symbolic link: only what was named itself may."""
+    found = records_of(given)
+    for path in found.unrecorded:
+        raise InputRefused("a bundle without its record", where=str(path), mend="restore the record, or name others")
+    return ((path, not found.in_folder) for path in found.records)
+
+
+def _loaded(path: Path, blobs: Path | None, follow: bool) -> _Loaded:
+    content = _read(path, MAX_BYTES, follow=follow)
     beside = blobs or path.resolve().parent.parent / "blobs"
     return _Loaded(path, content, record_of(content, str(path)), beside if beside.is_dir() else None)
+
+
+def _verdict(path: Path, loaded: Sequence[_Loaded]) -> bytes:
+    """What a receiver would at least look at: whether its signature holds, his policy's roots say."""
+    content = _read(path, MAX_BUNDLE_BYTES)
+    mend = "the verdict.sigstore.json that `appliance reproduce --sign` wrote"
+    try:
+        stated = statement.parse(parse(content).payload)
+        statement.check_predicate_type(stated, statement.VSA_TYPE)
+        about = statement.subject_sha256(stated)
+    except Refused as refused:
+        raise InputRefused(f"no signed verdict: {refused}", where=f"--verdict {path}", mend=mend) from refused
+    if about not in {one.sha256 for one in loaded}:
+        raise UsageRefused(
+            f"is about record {about[:12]}, which is not among these",
+            where=f"--verdict {path}",
+            mend="pack that record with it",
+        )
+    return content
+
+
+def _refuse_suiteless(loaded: Sequence[_Loaded]) -> None:
+    for one in loaded:
+        archive = one.record.suite.archive
+        if archive is None or suite_archive(one.record, one.blobs) is None:
+            named = f"its archive is blob {archive.sha256}, and is not here" if archive else "it names no archive of it"
+            raise InputRefused(
+                f"its suite cannot go along: {named}",
+                where=f"{one.path}: $.suite.archive",
+                mend="--blobs DIR where it lies, or --without-suite",
+            )
 
 
 def _keep_challenge(sha256: str, blobs: Path, into: dict[str, bytes]) -> None:
@@ -169,8 +219,8 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _read(path: Path, most: int) -> bytes:
+def _read(path: Path, most: int, *, follow: bool = True) -> bytes:
     try:
-        return read_regular(path, most)
+        return read_regular(path, most, follow=follow)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error

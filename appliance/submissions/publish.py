@@ -6,6 +6,7 @@ twice, nothing changes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,17 @@ from appliance.audit.documents import read_bytes, record_of
 from appliance.audit.twin import twin_path
 from appliance.digests import sha256_hex
 from appliance.errors import InputRefused, UsageRefused
-from appliance.files import disk_of
+from appliance.files import disk_of, make_folder
 from appliance.records.record import Record
 from appliance.submissions import published
+from appliance.submissions.listing import line_of
+from appliance.submissions.own_folder import refuse_foreign
 from appliance.submissions.publish_files import copy_blob, keep, tidy
 from appliance.submissions.publish_pieces import HeldTo, Piece, Verdict
 from appliance.submissions.publishable import counterpart
-from appliance.submissions.published import Line, PublishedSuite, RecordLine, Signer, TwinLine, VerdictLine
+from appliance.submissions.published import Line, RecordLine, Signer, TwinLine, VerdictLine
 from attest.index import CHECKPOINT, LINES, Checkpoint, SignedIndex, recall, remember
+from attest.index import LOCK as INDEX_LOCK
 from attest.local.files import locked
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 LOCK: Final = ".publish.lock"
 _FOLDERS: Final = ("records", "verdicts", "roots", "blobs/sha256")
+_FILES: Final = (LINES, CHECKPOINT, published.ROOT, LOCK, INDEX_LOCK)
 _OTHERS: Final = frozenset({*_FOLDERS, "blobs", LINES, CHECKPOINT, published.ROOT})
 _MEND: Final = "make room, then the same once more"
 
@@ -46,6 +51,8 @@ class Done:
 @dataclass(frozen=True)
 class Published:
     done: tuple[Done, ...]
+    lines: tuple[Line, ...]
+    """All that the index says now."""
     checkpoint: Checkpoint | None
     """None where nothing was written."""
 
@@ -54,32 +61,39 @@ def publish(pieces: Sequence[Piece], verdicts: Sequence[Verdict], folder: Path, 
     """Raises Refused (replay and others of the index), InputRefused, UsageRefused, HostRefused (a full disk)."""
     refuse_other(folder)
     with disk_of(folder, _MEND):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with locked(folder / LOCK):
             tidy(folder, _FOLDERS, (LINES, CHECKPOINT, published.ROOT))
             index = open_index(folder, signer)
             lines = published.lines_of(index)
             done = decide(pieces, verdicts, folder, lines)
             _write(pieces, verdicts, folder, signer, lines)
-            checkpoint = index.append([one.line.json_value() for one in done if one.state == "added"], signer)
-            for name in (str(folder.resolve()), checkpoint.origin):
-                remember(published.memory(name), checkpoint)
-    return Published(done, checkpoint)
+            added = tuple(one.line for one in done if one.state == "added")
+            checkpoint = index.append([line.json_value() for line in added], signer)
+            for place in (published.memory_of(folder), published.memory(checkpoint.origin)):
+                remember(place, checkpoint)
+    return Published(done, (*lines, *added), checkpoint)
 
 
 def looked_at(pieces: Sequence[Piece], verdicts: Sequence[Verdict], folder: Path, signer: TrustMode) -> Published:
     """What `publish` would do. Raises what it raises, but for a full disk."""
     refuse_other(folder)
-    return Published(decide(pieces, verdicts, folder, published.lines_of(open_index(folder, signer))), None)
+    lines = published.lines_of(open_index(folder, signer))
+    return Published(decide(pieces, verdicts, folder, lines), lines, None)
 
 
 def refuse_other(folder: Path) -> None:
-    """Raises UsageRefused where something else lies than a published folder."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageRefused("not a folder", where=str(folder), mend="--to DIR")
-    if not folder.exists() or (folder / CHECKPOINT).exists():
+    """Raises UsageRefused where something else lies than a published folder: links below it, files of others."""
+    if not folder.is_dir():
+        if os.path.lexists(folder):
+            raise UsageRefused("not a folder", where=str(folder), mend="--to DIR")
         return
-    strange = sorted(path.name for path in folder.iterdir() if path.name not in _OTHERS and path.name[0] != ".")
+    refuse_foreign(folder, _FOLDERS, _FILES)
+    if (folder / CHECKPOINT).exists():
+        return
+    # One that was killed before it signed has left its lock; without, even `records` is somebody else's.
+    ours = _OTHERS if (folder / LOCK).exists() else frozenset[str]()
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in ours and path.name[0] != ".")
     if strange:
         raise UsageRefused(f"holds something else: {strange[0]!r}", where=str(folder), mend="--to a folder of its own")
 
@@ -87,7 +101,7 @@ def refuse_other(folder: Path) -> None:
 def open_index(folder: Path, signer: TrustMode) -> SignedIndex:
     """Held to the newest checkpoint that this machine saw, of this folder and of this index. Raises Refused."""
     held_to = (signer.root, signer.identity, signer.issuer)
-    index = SignedIndex.open(folder, *held_to, remembered=recall(published.memory(str(folder.resolve()))))
+    index = SignedIndex.open(folder, *held_to, remembered=recall(published.memory_of(folder)))
     if index.checkpoint is not None:
         seen = recall(published.memory(index.checkpoint.origin))
         if seen is not None:
@@ -130,16 +144,12 @@ def _line(piece: Piece, before: RecordLine | None, folder: Path, records: Mappin
     """Of a record that is published already its first bundle stays, and what was revealed stays revealed."""
     record = piece.record
     blobs = folder / "blobs" / "sha256"
-    return RecordLine(
-        record=piece.sha256,
+    return line_of(
+        record,
+        piece.sha256,
         bundle=before.bundle if before else sha256_hex(piece.bundle),
         signer=before.signer if before else _signer(piece.held_to),
-        suite=PublishedSuite(name=record.suite.name, version=record.suite.version, digest=record.suite.digest),
-        solver=record.solver.name,
         model=piece.model,
-        version=record.version,
-        commit=record.commit,
-        self_correct=record.self_correct,
         baseline=counterpart(record, records, str(piece.path)),
         withheld=tuple(sha for sha in piece.withheld if not (blobs / sha).exists()),
     )

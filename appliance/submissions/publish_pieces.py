@@ -19,7 +19,7 @@ from appliance.records.record import Record
 from appliance.records.trial import Stream
 from appliance.submissions.named import blobs_named
 from appliance.submissions.publishable import model_of, refuse_unpublishable
-from appliance.submissions.revealing import Revealed, refuse_unasked, revealed, suite_archive
+from appliance.submissions.revealing import Revealed, answer_blobs, refuse_unasked, revealed, suite_archive
 from attest import provenance, statement, vsa
 from attest.bundle import MAX_BUNDLE_BYTES
 from attest.errors import Refused
@@ -99,7 +99,7 @@ def gather(
         for line in piece.reveals.lines():
             say(line)
     if with_suite is None:
-        refuse_unasked(piece.reveals for piece in pieces.values())
+        refuse_unasked((piece.reveals for piece in pieces.values()), to_everybody=True)
     return tuple(pieces.values())
 
 
@@ -131,7 +131,7 @@ def _piece(read: tuple[Path, bytes, Record], held_to: HeldTo, blobs: Path, flags
     with_suite, with_transcripts = flags
     archive = suite_archive(record, blobs) if with_suite is not False else None
     withheld = _withheld(record, with_suite=with_suite is not False, with_transcripts=with_transcripts)
-    reveals = revealed(record, sha256, archive)
+    reveals = revealed(record, sha256, archive, answers=with_suite is not False)
     return Piece(
         path=path,
         content=content,
@@ -149,9 +149,7 @@ def _piece(read: tuple[Path, bytes, Record], held_to: HeldTo, blobs: Path, flags
 
 
 def _withheld(record: Record, *, with_suite: bool, with_transcripts: bool) -> frozenset[str]:
-    found = set()
-    if not with_suite and record.suite.archive is not None:
-        found.add(record.suite.archive.sha256)
+    found = set() if with_suite else set(answer_blobs(record))
     if not with_transcripts:
         for trial in record.trials:
             streams: tuple[Stream, ...] = (trial.streams.stdout, trial.streams.stderr) if trial.streams else ()

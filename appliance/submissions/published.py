@@ -13,8 +13,9 @@ All of it is static, and every name but those of the index follows from the cont
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -25,8 +26,8 @@ from appliance.digests import sha256_hex
 from appliance.pins import Sha256
 from appliance.reading import read_regular
 from appliance.wire import Wire
-from attest import canonical
-from attest.bundle import MAX_BUNDLE_BYTES
+from attest import canonical, statement, vsa
+from attest.bundle import MAX_BUNDLE_BYTES, parse
 from attest.errors import Refused
 from attest.index import CHECKPOINT, LINES, Checkpoint, SignedIndex, recall, remember
 
@@ -119,6 +120,8 @@ class Site:
     """In the order they were published."""
     verdicts: tuple[VerdictLine, ...]
     twins: tuple[TwinLine, ...]
+    unremembered: str | None = None
+    """Why this machine could not keep its checkpoint: an older one will pass here."""
 
 
 def record_path(folder: Path, sha256: str) -> Path:
@@ -142,36 +145,54 @@ def root_path(folder: Path, sha256: str) -> Path:
     return folder / "roots" / f"{sha256}.json"
 
 
-def is_site(path: Path) -> bool:
-    """Whether it looks like one: by its root beside its index or its checkpoint."""
-    return (path / ROOT).exists() and ((path / LINES).exists() or (path / CHECKPOINT).exists())
+def has_index(path: Path) -> bool:
+    """Whether anything there is of an index, or says that there was one: whoever takes one file away, or two, gets no
+    folder that is looked at less closely."""
+    return any(os.path.lexists(path / name) for name in (LINES, CHECKPOINT, ROOT))
 
 
 def read_site(folder: Path, root: PinnedRoot, identity: str, issuer: str) -> Site:
     """The index is held to this root, name and issuer, and to the newest checkpoint that was seen here of it before;
-    every file that it names, to its digest.
+    every file that it names, to its digest. The checkpoint is kept, if this machine can keep it.
 
-    Raises Refused: `replay` where the index is not what it was, `record`, `bundle` or `blob` for a file that is not
-    what its line says; `usage` where nothing is published there.
+    Raises Refused: `replay` where the index is not what it was, or not all of it is signed; `record`, `bundle` or
+    `blob` for a file that is not what its line says; `usage` where nothing is published there.
     """
     index = SignedIndex.open(folder, root, identity, issuer)
     checkpoint = index.checkpoint
+    if checkpoint is None and has_index(folder):
+        raise Refused("replay", "has no signed index", where=str(folder), mend="fetch it again, whole")
     if checkpoint is None or not index.entries:
         raise Refused("usage", "nothing is published here", where=str(folder), mend="appliance publish RECORD --to DIR")
     place = memory(checkpoint.origin)
     seen = recall(place)
     if seen is not None:
         index.hold_to(seen)
+    if index.uncounted_bytes:
+        raise Refused(
+            "replay",
+            f"goes on for {index.uncounted_bytes} B behind what its checkpoint counts: nobody signed for that",
+            where=str(folder / LINES),
+            mend="fetch it again; its publisher, where publishing was cut off: the same appliance publish once more",
+        )
     site = _site(folder, checkpoint, lines_of(index))
     _check_files(site)
     if checkpoint != seen:
-        remember(place, checkpoint)
+        try:
+            remember(place, checkpoint)
+        except OSError as error:  # nothing that was checked depends on it
+            return replace(site, unremembered=f"{place.parent}: {(error.strerror or str(error)).lower()}")
     return site
 
 
-def memory(name: str) -> Path:
+def memory(name: str | bytes) -> Path:
     """Where this machine keeps the newest checkpoint that it saw of an index, by its origin or its folder."""
-    return state_home() / "published" / f"{sha256_hex(name.encode())}.json"
+    return state_home() / "published" / f"{sha256_hex(name.encode() if isinstance(name, str) else name)}.json"
+
+
+def memory_of(folder: Path) -> Path:
+    """By its folder; a name need not be UTF-8."""
+    return memory(os.fsencode(folder.resolve()))
 
 
 def lines_of(index: SignedIndex) -> tuple[Line, ...]:
@@ -214,20 +235,31 @@ def _check_files(site: Site) -> None:
         if line.baseline is not None and line.baseline not in listed:
             raise Refused("record", "one half of a delta, and the other is not here", where=str(found.path))
     for verdict in site.verdicts:
-        _check(verdict_path(folder, verdict.bundle), verdict.bundle, "bundle", MAX_BUNDLE_BYTES)
+        path = verdict_path(folder, verdict.bundle)
+        _hold_verdict(verdict, _check(path, verdict.bundle, "bundle", MAX_BUNDLE_BYTES), str(path))
         if verdict.verdict is not None:
             _check(folder / "blobs" / "sha256" / verdict.verdict, verdict.verdict, "blob", canonical.MAX_BYTES)
     for twin in site.twins:
         _check(twin_path(folder, twin.record), twin.bundle, "bundle", MAX_BUNDLE_BYTES)
 
 
-def _check(path: Path, sha256: str, reason: str, most: int) -> None:
+def _hold_verdict(line: VerdictLine, bundle: bytes, where: str) -> None:
+    """To what the verdict says; whose word it is, is for whoever lists its signer. Raises Refused."""
+    summary, record = vsa.read_stated(statement.parse(parse(bundle).payload))
+    verdict = summary.details.verdict if isinstance(summary.details, vsa.Reproduced) else None
+    says = (record, summary.verifier.id, summary.passed, tuple(summary.verified_levels), verdict)
+    if says != (line.record, line.verifier, line.passed, line.levels, line.verdict):
+        raise Refused("record", "the index says of this verdict what it does not say", where=where)
+
+
+def _check(path: Path, sha256: str, reason: str, most: int) -> bytes:
     try:
         content = read_regular(path, most, follow=False)
     except OSError as error:
         raise Refused(reason, error.strerror or str(error), where=str(path)) from error
     if sha256_hex(content) != sha256:
         raise Refused(reason, f"not the bytes that the index names, {sha256}", where=str(path))
+    return content
 
 
 def known_records(lines: Iterable[Line]) -> Mapping[str, RecordLine]:

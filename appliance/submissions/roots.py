@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from appliance.audit.policy import Policy
+from appliance.audit.policy_shapes import Signer
 from appliance.audit.trust import refusals_translated, roots_file
 from appliance.digests import sha256_hex
-from appliance.errors import InputRefused
+from appliance.errors import AttestationRefused, InputRefused
 from appliance.reading import read_regular
 from appliance.submissions.state import RootStamp
 from attest.roots import MAX_ROOT_BYTES, Assurance, PinnedRoot, known_roots
@@ -39,6 +40,23 @@ def roots_of(policy: Policy, files: Sequence[Path] = ()) -> tuple[Mapping[str, P
                 )
             found[sha256] = PinnedRoot(str(path), content, sha256, levels.get(sha256, "local"))
     return found, tuple(sorted(stamps, key=lambda stamp: stamp.name))
+
+
+def refuse_unknown(policy: Policy, roots: Mapping[str, PinnedRoot]) -> None:
+    """For who judges for good: what cannot be checked here would be counted against its sender, or go unheard.
+
+    Raises AttestationRefused (trust_root) for the first of the policy's roots that is not among `roots`.
+    """
+    for entry in (*policy.signers, *policy.verifiers):
+        if entry.root_sha256 not in roots:
+            raise unknown(policy, entry)
+
+
+def unknown(policy: Policy, entry: Signer) -> AttestationRefused:
+    """That nobody can check here what this signer or verifier says."""
+    words = f"the policy's root {entry.root_sha256}, of {entry.identity}, is not known here"
+    mend = "--trusted-root FILE, or a [[root]] entry in roots.toml"
+    return AttestationRefused(words, where=policy.where, mend=mend, reason="trust_root")
 
 
 def _read(path: Path) -> bytes:

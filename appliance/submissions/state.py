@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -35,8 +35,8 @@ class RootStamp(Wire):
 
 
 class LogEntry(Wire):
-    """Where a signer's own log says that a bundle stands. Such a log is under his hand: two bundles in one place are a
-    log that was written anew."""
+    """Where a signer's own log says that a record's signature stands. Such a log is under his hand: two records in one
+    place are a log that was written anew."""
 
     root: Sha256
     """The signer's."""
@@ -87,6 +87,8 @@ class ActLine(Wire):
 
 
 Line = Annotated[DecisionLine | ActLine, Field(discriminator="kind")]
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _LINES: Final[TypeAdapter[DecisionLine | ActLine]] = TypeAdapter(Line)
 
 
@@ -111,13 +113,15 @@ class StoreState:
     submissions: Mapping[str, Sequence[DecisionLine]] = field(default_factory=dict)
     """The lines of a submission's last intake come last."""
     logged: Mapping[LogEntry, DecisionLine] = field(default_factory=dict)
-    """The first bundle that was seen in each place of a signer's own log."""
+    """Whose record was first seen in each place of a signer's own log, taken or not: his signature holds."""
     policies: Mapping[str, PolicyStamp] = field(default_factory=dict)
     """By name, the latest version."""
     roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By name, every root that it stood for, in the order it changed."""
     first_seen: Mapping[str, str] = field(default_factory=dict)
     """By record, when it was received for the first time."""
+    first_signed: Mapping[str, str] = field(default_factory=dict)
+    """By bundle, when it was: then its signature was there."""
 
     @property
     def kept_in_verdicts(self) -> frozenset[str]:
@@ -145,10 +149,9 @@ def state_of(lines: Iterable[DecisionLine | ActLine], where: str = "index.jsonl"
     trials: dict[str, DecisionLine] = {}
     challenges: dict[str, list[DecisionLine]] = {}
     submissions: dict[str, list[DecisionLine]] = {}
-    logged: dict[LogEntry, DecisionLine] = {}
     policies: dict[str, PolicyStamp] = {}
     roots: dict[str, tuple[str, ...]] = {}
-    first_seen: dict[str, str] = {}
+    lines = tuple(lines)
     for number, line in enumerate(lines, start=1):
         if isinstance(line, ActLine):
             before = records.get(line.record)
@@ -159,9 +162,6 @@ def state_of(lines: Iterable[DecisionLine | ActLine], where: str = "index.jsonl"
             records[line.record] = Standing(status, line.tier, before.line, line)
             continue
         submissions.setdefault(line.submission, []).append(line)
-        first_seen.setdefault(line.record, line.received_at)
-        if line.log is not None:
-            logged.setdefault(line.log, line)
         policy = policies.get(line.policy.name)
         if policy is None or policy.version <= line.policy.version:
             policies[line.policy.name] = line.policy
@@ -181,7 +181,26 @@ def state_of(lines: Iterable[DecisionLine | ActLine], where: str = "index.jsonl"
                 trials[line.trials] = line
         if line.challenge is not None:
             challenges.setdefault(line.challenge, []).append(line)
-    return StoreState(records, trials, challenges, submissions, logged, policies, roots, first_seen)
+    decided = [line for line in lines if isinstance(line, DecisionLine)]
+    return StoreState(
+        records=records,
+        trials=trials,
+        challenges=challenges,
+        submissions=submissions,
+        logged=_first((line.log, line) for line in decided),
+        policies=policies,
+        roots=roots,
+        first_seen=_first((line.record, line.received_at) for line in decided),
+        first_signed=_first((line.bundle, line.received_at) for line in decided),
+    )
+
+
+def _first(seen: Iterable[tuple[_Key | None, _Value]]) -> dict[_Key, _Value]:
+    found: dict[_Key, _Value] = {}
+    for key, value in seen:
+        if key is not None:
+            found.setdefault(key, value)
+    return found
 
 
 def rolled_back(state: StoreState, policy: PolicyStamp, roots: Iterable[RootStamp]) -> str | None:

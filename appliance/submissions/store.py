@@ -26,13 +26,14 @@ from appliance.bundle import state_home
 from appliance.digests import sha256_hex
 from appliance.errors import AttestationRefused, InputRefused, UsageRefused
 from appliance.files import disk_of, fsync_folder, write_atomically
-from appliance.reading import read_regular
+from appliance.reading import open_regular, read_regular
 from appliance.submissions.challenge import Challenge, challenge_of, read_challenge
+from appliance.submissions.own_folder import refuse_foreign
 from appliance.submissions.state import ActLine, DecisionLine, StoreState, parse_lines, state_of
-from attest import statement
+from attest import canonical, statement
 from attest.bundle import MAX_BUNDLE_BYTES
 from attest.errors import Refused
-from attest.index import CHECKPOINT, Checkpoint, SignedIndex, recall, remember
+from attest.index import CHECKPOINT, LINES, LOCK, MAX_LINE_BYTES, Checkpoint, SignedIndex, recall, remember
 from attest.verification import verify_statement
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _OURS: Final = re.compile(r"([0-9a-f]{64})(\.sigstore)?\.json")
 _INCOMING: Final = ".incoming-"
 _FOLDERS: Final = ("records", "quarantine", "verdicts", "challenges", "pending", "blobs/sha256")
+_FOLDER_OF: Final = {"records": "accepted", "quarantine": "quarantined"}
 _NO_ROLLBACK: Final = frozenset({"usage", "internal", "trust_root"})
 _MEND: Final = "find out who changed it, and restore it from a copy"
 
@@ -51,19 +53,21 @@ HeldTo = tuple["PinnedRoot", str, str]
 
 class Store:
     """As it was when it was opened, or last appended to. Raises AttestationRefused (rollback) where it is not what it
-    was, before anything is written."""
+    was, before anything is written, and UsageRefused for what is no folder."""
 
     def __init__(self, root: Path, held_to: HeldTo):
+        if os.path.lexists(root) and not root.is_dir():
+            raise UsageRefused("a store is a folder, and this is none", where=str(root), mend="name another place")
         self.root = root
         self._held_to = held_to
         self._load()
 
     def _load(self) -> None:
-        with rollbacks_told():
-            by_path = recall(_memory(str(self.root.resolve())))
+        with rollbacks_told(self.root):
+            by_path = recall(_memory(os.fsencode(self.root.resolve())))
             index = SignedIndex.open(self.root, *self._held_to, remembered=by_path)
             if index.checkpoint is not None:
-                by_origin = recall(_memory(index.checkpoint.origin))
+                by_origin = recall(_memory(index.checkpoint.origin.encode()))
                 if by_origin is not None and (by_path is None or by_origin.size > by_path.size):
                     index = SignedIndex.open(self.root, *self._held_to, remembered=by_origin)
             where = str(self.root / "index.jsonl")
@@ -92,6 +96,7 @@ class Store:
         Raises HostRefused where the disk takes no more, UsageRefused where something else lies there.
         """
         self._refuse_other()
+        refuse_foreign(self.root, _FOLDERS, (LINES, CHECKPOINT, LOCK))
         with disk_of(self.root, "make room, then the same once more"), _locked(self.root):
             if self._moved_on():
                 self._load()
@@ -103,9 +108,9 @@ class Store:
 
     def append(self, lines: Sequence[DecisionLine | ActLine], signer: TrustMode) -> None:
         """All of them count when it returns, or none does. Called within `alone`."""
-        with rollbacks_told():
+        with rollbacks_told(self.root):
             checkpoint = self.index.append([line.json_value() for line in lines], signer)
-            for name in (str(self.root.resolve()), checkpoint.origin):
+            for name in (os.fsencode(self.root.resolve()), checkpoint.origin.encode()):
                 remember(_memory(name), checkpoint)
         self.lines = (*self.lines, *lines)
         self.state = state_of(self.lines)
@@ -151,6 +156,12 @@ class Store:
     def pending(self, submission: str) -> Path:
         """There while a submission's intake is under way."""
         return self.root / "pending" / f"{submission}.json"
+
+    def drop_elsewhere(self, record: str) -> None:
+        """From the folder that it does not stand in any longer; both where it was excluded."""
+        for folder, status in _FOLDER_OF.items():
+            if self.state.records[record].status != status:
+                self.drop(folder, record)
 
     def drop(self, folder: str, record: str) -> None:
         for end in (".json", ".sigstore.json"):
@@ -209,10 +220,12 @@ class Store:
             for path in (self.root / name).glob(".*"):
                 with suppress(OSError):
                     path.unlink()
-        for folder, status in (("records", "accepted"), ("quarantine", "quarantined")):
+        for folder, status in _FOLDER_OF.items():
             standing = {record for record, found in self.state.records.items() if found.status == status}
             self._remove_others(folder, standing)
         self._remove_others("verdicts", self.state.kept_in_verdicts)
+        challenges = {path.stem for path in (self.root / "challenges").glob("*.json")}
+        self._remove_others("challenges", challenges)
 
     def _remove_others(self, folder: str, named: Iterable[str]) -> None:
         kept = frozenset(named)
@@ -220,6 +233,17 @@ class Store:
             found = _OURS.fullmatch(path.name)
             if found and found[1] not in kept:
                 path.unlink(missing_ok=True)
+
+
+def is_store(folder: Path) -> bool:
+    """Whether the index there says that it is a receiver's; nothing of it is believed yet."""
+    try:
+        with open_regular(folder / LINES, follow=False) as stream:
+            line = stream.readline(MAX_LINE_BYTES)
+        kind = canonical.loads(line)
+    except (OSError, canonical.NotCanonical):
+        return False
+    return isinstance(kind, dict) and kind.get("kind") in {"decision", "act"}
 
 
 def shown_challenge(folder: Path, sha256: str) -> Challenge | None:
@@ -235,7 +259,7 @@ def shown_challenge(folder: Path, sha256: str) -> Challenge | None:
 
 
 @contextmanager
-def rollbacks_told() -> Iterator[None]:
+def rollbacks_told(folder: Path) -> Iterator[None]:
     """An index that does not hold is a rollback, whichever of its parts was tampered with (row P9)."""
     try:
         yield
@@ -244,16 +268,17 @@ def rollbacks_told() -> Iterator[None]:
 
         if refused.reason in _NO_ROLLBACK:
             raise translated(refused) from refused
-        raise rollback(refused.message, refused.where) from refused
+        raise rollback(refused.message, refused.where or str(folder / CHECKPOINT), refused.mend) from refused
 
 
-def rollback(words: str, where: str | None) -> AttestationRefused:
-    return AttestationRefused(words, where=where, mend=_MEND, reason="rollback")
+def rollback(words: str, where: str | None, mend: str | None = None) -> AttestationRefused:
+    """`mend`: what the refusal itself knows; most often it is a folder that somebody changed."""
+    return AttestationRefused(words, where=where, mend=mend or _MEND, reason="rollback")
 
 
-def _memory(name: str) -> Path:
+def _memory(name: bytes) -> Path:
     """Outside of the store, or it shares its fate: the last checkpoint of the store at a path, or of an origin."""
-    return state_home() / "stores" / f"{sha256_hex(name.encode())}.json"
+    return state_home() / "stores" / f"{sha256_hex(name)}.json"
 
 
 @contextmanager

@@ -43,6 +43,7 @@ class TreeBounds:
     total_mib: int = 4096
     depth: int = 8
     records: int = 256
+    verdicts: int = 1024
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,9 @@ def list_submission(folder: Path, bounds: TreeBounds = TreeBounds()) -> Listing:
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(folder)) from error
     found = {part: tuple(sorted(paths)) for part, paths in kept.items()}
-    if len(found.get("records", ())) > bounds.records:
-        raise InputRefused(f"over the bound of {bounds.records} records", where=str(folder))
+    for part, most in (("records", bounds.records), ("verdicts", bounds.verdicts)):
+        if len(found.get(part, ())) > most:
+            raise InputRefused(f"over the bound of {most} {part}", where=str(folder))
     return Listing(folder, bounds, **found)
 
 

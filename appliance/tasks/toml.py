@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Final
 
 from appliance.errors import InputRefused
 from appliance.reading import read_regular
+from attest import toml
 
 MAX_BYTES: Final = 1024 * 1024
 _INTEGER_BITS: Final = 64
@@ -20,7 +20,7 @@ def parse_toml(content: bytes, file: str) -> dict[str, Any]:
     """The one TOML parser of every door. Raises InputRefused with line and column, or with the dotted key of a number
     that JSON could not carry on."""
     try:
-        values = tomllib.loads(content.decode("utf-8"))
+        values = toml.loads(content.decode("utf-8"))
         _refuse_long_numbers(values, "", file)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1

@@ -15,8 +15,9 @@ from asn1crypto import core, x509  # type: ignore[import-untyped]
 from asn1crypto.keys import PublicKeyInfo  # type: ignore[import-untyped]
 
 from attest.local.keys import KeyRole, Keys, key_id, spki
+from attest.roots import SELF_ASSERTED
 
-ORGANIZATION: Final = "SELF-ASSERTED local bench appliance"
+ORGANIZATION: Final = SELF_ASSERTED
 AUTHORITY_YEARS: Final = 10
 LEAF_MINUTES: Final = 10
 _ISSUER_V1: Final = "1.3.6.1.4.1.57264.1.1"
@@ -24,7 +25,15 @@ _ISSUER_V2: Final = "1.3.6.1.4.1.57264.1.8"
 _SCT_LIST: Final = "1.3.6.1.4.1.11129.2.4.2"
 
 
-def authority(keys: Keys, role: KeyRole, issuer: KeyRole, common_names: tuple[str, str], start: datetime) -> bytes:
+def authority(
+    keys: Keys,
+    role: KeyRole,
+    issuer: KeyRole,
+    common_names: tuple[str, str],
+    start: datetime,
+    *,
+    organization: str = ORGANIZATION,
+) -> bytes:
     """A certificate, DER, for `role`, issued by `issuer`; `common_names` are theirs. Self-issued ones are CAs."""
     is_ca = role == issuer
     usage = {"key_cert_sign", "crl_sign"} if is_ca else {"digital_signature"}
@@ -36,8 +45,8 @@ def authority(keys: Keys, role: KeyRole, issuer: KeyRole, common_names: tuple[st
     if not is_ca:
         extensions.append(_extension("extended_key_usage", ["time_stamping"], True))
     tbs = _tbs(
-        subject=_name(common_names[0]),
-        issuer=_name(common_names[1]),
+        subject=_name(common_names[0], organization),
+        issuer=_name(common_names[1], organization),
         public_key=spki(keys.public(role)),
         validity=(start, start + timedelta(days=365 * AUTHORITY_YEARS)),
         extensions=extensions,
@@ -61,7 +70,7 @@ def leaf(keys: Keys, ca_name: str, public_key: bytes, *, identity: str, issuer: 
     ]
     tbs = _tbs(
         subject=x509.Name.build({}),
-        issuer=_name(ca_name),
+        issuer=_name(ca_name, ORGANIZATION),
         public_key=public_key,
         validity=(start, start + timedelta(minutes=LEAF_MINUTES)),
         extensions=extensions,
@@ -132,8 +141,8 @@ def _extension(identifier: str, value: Any, critical: bool) -> Any:
     return x509.Extension({"extn_id": identifier, "critical": critical, "extn_value": value})
 
 
-def _name(common_name: str) -> Any:
-    return x509.Name.build({"organization_name": ORGANIZATION, "common_name": common_name})
+def _name(common_name: str, organization: str) -> Any:
+    return x509.Name.build({"organization_name": organization, "common_name": common_name})
 
 
 def _time(moment: datetime) -> Any:

@@ -28,15 +28,19 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
     sync_folder(path.parent)
 
 
-def read_bounded(path: Path, most: int) -> bytes:
+def read_bounded(path: Path, most: int, *, follow: bool = True) -> bytes:
     """At most `most` bytes and one more. Raises OSError for what is no regular file: a FIFO would block, a device
-    never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    never end. `follow`: whether the last part of the path may be a symbolic link."""
+    if not stat.S_ISREG(path.stat(follow_symlinks=follow).st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as stream:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    with os.fdopen(os.open(path, flags), "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return stream.read(most + 1)
+        # A buffer is made as large as what is asked for: the rest only of what has grown, or has no size, as in /proc.
+        size = min(os.fstat(stream.fileno()).st_size, most)
+        content = stream.read(size + 1)
+        return content if len(content) <= size else content + stream.read(most + 1 - len(content))
 
 
 def sync_folder(folder: Path) -> None:
@@ -49,8 +53,9 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds `path` exclusively among processes and threads; the kernel lets go when the holder dies."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Holds `path` exclusively among processes and threads; the kernel lets go when the holder dies. A symbolic link
+    is not followed: no file is made where it leads."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from pathlib import Path
 from typing import Final, Literal, Protocol, get_args
 
@@ -85,7 +86,7 @@ def _read_private(path: Path) -> ec.EllipticCurvePrivateKey:
                 "trust_root",
                 f"a private key that others may read (mode {mode & 0o777:04o})",
                 where=str(path),
-                mend="chmod 600, and think whether it was read",
+                mend=f"chmod 600 {shlex.quote(str(path))}, and think whether it was read",
             )
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except OSError as error:

@@ -20,7 +20,7 @@ from sigstore.sign import Signer, SigningContext
 from attest import signable
 from attest.errors import Refused
 from attest.trust.config import RekorVersion, client_config
-from attest.trust.services import Role, asking, bound_memory, printable
+from attest.trust.services import Role, asking, bound_memory, followed_nowhere, printable
 from attest.trust.tokens import WAYS
 
 if TYPE_CHECKING:
@@ -44,18 +44,22 @@ class Asked:
         token: str | None,
         source: str,
         tell: Tell,
+        hold: Callable[[str], None],
     ):
-        """Raises Refused with the class of the service that failed."""
+        """`hold` gets the token as soon as there is one. Raises Refused with the class of the service that failed."""
         trust = client_config(config, where, rekor_version)
         services = trust.signing_config
-        identity = _identity_token(token, source, services, tell)
+        identity = _identity_token(token, source, services, tell, hold)
         bound_memory()  # not before: a browser that is opened, an agent that is asked, would inherit it
-        self._fulcio = _Fulcio(services.get_fulcio(), tell)
+        fulcio, log, clocks = services.get_fulcio(), services.get_tlogs()[0], services.get_tsas()
+        for session in (fulcio.session, log._session, *(one._session for one in clocks)):  # type: ignore[attr-defined]
+            followed_nowhere(session)
+        self._fulcio = _Fulcio(fulcio, tell)
         context = SigningContext(
             fulcio=self._fulcio,  # type: ignore[arg-type]  # the same method, and the client behind it
-            rekor=_Rekor(services.get_tlogs()[0], tell),
+            rekor=_Rekor(log, tell),
             trusted_root=trust.trusted_root,
-            tsa_clients=[_Timestamps(one, self._fulcio, tell) for one in services.get_tsas()],  # type: ignore[misc]
+            tsa_clients=[_Timestamps(one, self._fulcio, tell) for one in clocks],  # type: ignore[misc]
         )
         try:
             self._signer = Signer(identity, context)
@@ -89,9 +93,13 @@ class Asked:
             raise Refused("internal", f"sigstore-python failed: {printable(str(error))}") from error
 
 
-def _identity_token(token: str | None, source: str, services: SigningConfig, tell: Tell) -> IdentityToken:
+def _identity_token(
+    token: str | None, source: str, services: SigningConfig, tell: Tell, hold: Callable[[str], None]
+) -> IdentityToken:
     if token is None and source == "interactive":
-        return _interactive(services, tell)
+        given = _interactive(services, tell)
+        hold(str(given))
+        return given
     if token is None:
         tell("oidc", "the surroundings")
         try:
@@ -100,6 +108,7 @@ def _identity_token(token: str | None, source: str, services: SigningConfig, tel
             raise Refused("identity", printable(str(error), 300), mend=WAYS) from error
         if token is None:
             raise Refused("identity", "no identity token: nothing here gives one by itself", mend=WAYS)
+    hold(token)
     try:
         return IdentityToken(token)
     except IdentityError as error:

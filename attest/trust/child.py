@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from attest.errors import Refused
 from attest.trust.services import PERSON_SECONDS, Role
+from attest.trust.tokens import HeldTokens
 
 if TYPE_CHECKING:
     from attest.trust.asked import Asked
@@ -28,15 +29,19 @@ _GRACE_SECONDS: Final = 5
 
 def main() -> None:
     questions, answers = _streams()
-    kept = _Kept(_teller(answers))
+    tokens = HeldTokens()
+    # Whoever started us reads the last line of what we die with.
+    sys.excepthook = lambda kind, error, _: _say_last(tokens.struck(f"{kind.__name__}: {error}"))
+    kept = _Kept(_teller(answers), tokens.hold)
     for line in questions:
         question = json.loads(line)
         signal.alarm(int(question["seconds"]) + _GRACE_SECONDS)
         try:
             answer = kept.answer(question)
         except Refused as refused:
-            words = {"reason": refused.reason, "message": refused.message, "where": refused.where, "mend": refused.mend}
-            answer = {"refused": words}
+            words = {"message": refused.message, "where": refused.where, "mend": refused.mend}
+            said = {key: text and tokens.struck(text) for key, text in words.items()}
+            answer = {"refused": {"reason": refused.reason, **said}}
         signal.alarm(0)
         _say(answers, answer)
 
@@ -44,8 +49,9 @@ def main() -> None:
 class _Kept:
     """What stays between two questions: the signer, with its key and its certificate."""
 
-    def __init__(self, tell: Callable[[Role, str], None]):
+    def __init__(self, tell: Callable[[Role, str], None], hold: Callable[[str], None]):
         self._tell = tell
+        self._hold = hold
         self._asked: Asked | None = None
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -60,6 +66,7 @@ class _Kept:
                 token=wanted["token"],
                 source=wanted["source"],
                 tell=self._tell,
+                hold=self._hold,
             )
             return {"signer": self._asked.signer}
         if "sign" in question:
@@ -102,6 +109,10 @@ def _say(answers: IO[bytes], value: dict[str, Any]) -> None:
         answers.flush()
     except BrokenPipeError:
         sys.exit(0)  # nobody waits any more
+
+
+def _say_last(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
 
 
 if __name__ == "__main__":

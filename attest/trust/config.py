@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
@@ -54,6 +56,7 @@ class TrustConfig:
             )
         if set(value) != {"mediaType", "trustedRoot", "signingConfig"}:
             raise Refused("trust_root", "has exactly mediaType, trustedRoot, signingConfig", where=f"{where} $")
+        _refuse_floating_times(value, f"{where} $")
         root = canonical.dumps(value["trustedRoot"])
         return cls(content, root, _services(client_config(content, where), where))
 
@@ -99,6 +102,23 @@ def client_config(content: bytes, where: str, rekor_version: RekorVersion | None
         mend = "leave --rekor-version out, or take a version that it names" if rekor_version else None
         raise Refused("trust_root", printable(str(error), 300), where=where, mend=mend) from error
     return config
+
+
+def _refuse_floating_times(value: Json, where: str) -> None:
+    """Of every `validFor`: a moment without its zone is none, and the library cannot compare it."""
+    if isinstance(value, list):
+        for at, one in enumerate(value):
+            _refuse_floating_times(one, f"{where}[{at}]")
+    if not isinstance(value, dict):
+        return
+    valid = value.get("validFor")
+    for key, moment in valid.items() if isinstance(valid, dict) else ():
+        with suppress(ValueError):  # no moment at all: the library says so
+            if isinstance(moment, str) and datetime.fromisoformat(moment).tzinfo is None:
+                place = f"{where}.validFor.{key}"
+                raise Refused("trust_root", "a moment without its zone", where=place, mend=f"{moment[:40]}Z")
+    for key, one in value.items():
+        _refuse_floating_times(one, f"{where}.{key}")
 
 
 def _services(config: ClientTrustConfig, where: str) -> tuple[ServiceUrl, ...]:

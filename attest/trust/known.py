@@ -1,7 +1,8 @@
 """Remote trusts on disk: a folder a name, whose root is pinned in roots.toml.
 
-`NAME/` (0700) holds `trusted_root.json` and `trust_config.json`, and for one from a TUF repository `tuf/` with
-the metadata last seen and `mirror.json` with its URL. Made whole or not at all, as the local one.
+`NAME/` (0700) holds `trusted_root.json` and `trust_config.json`; for one from a TUF repository `tuf/` with the metadata
+last seen, `mirror.json` with its URL, and those two files in a folder for each root that it has had, by its sha256:
+roots.toml alone says which of them is the one. Made whole or not at all, as the local one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from attest import canonical
 from attest.errors import Refused
 from attest.library import load_root
 from attest.local.files import locked, read_bounded, sync_folder, write_atomically
-from attest.roots import MAX_ROOT_BYTES, Assurance, KnownRoot, PinnedRoot, known_roots, remember_root
+from attest.roots import (
+    Assurance,
+    KnownRoot,
+    PinnedRoot,
+    known_roots,
+    refuse_other_level,
+    remember_root,
+    repin_root,
+)
 from attest.trust.config import MAX_CONFIG_BYTES, ServiceUrl, TrustConfig
 from attest.trust.session import SIGN_SECONDS, Child
 
@@ -69,13 +78,13 @@ def init_from_config(
     """A deployment whose config one has; `root` are its root's own bytes, else it is written in canonical form.
 
     Raises Refused (trust_root) where the name stands for another root already: a config has no version, so nobody could
-    say which is the newer one.
+    say which is the newer one; or for this one at another level.
     """
     content = config.root if root is None else root
     _check_root(content, name, assurance)
     with _folder(folders, name) as folder:
         known = KnownRoot(name, folder / ROOT, sha256(content).hexdigest(), assurance)
-        before = _pinned_before(roots_file, name)
+        before = _pinned_before(roots_file, name, assurance)
         if before not in (None, known.sha256):
             raise _taken(name, roots_file)
         _forget(folder, before)
@@ -100,7 +109,7 @@ def init_from_mirror(
     repository older than last time, trust_root for all else, naming the mirror.
     """
     with _folder(folders, name) as folder:
-        before = _pinned_before(roots_file, name)
+        before = _pinned_before(roots_file, name, assurance)
         _forget(folder, before)
         made = (folder / _MIRROR).is_file()
         if before is not None and not made:
@@ -116,13 +125,18 @@ def init_from_mirror(
         try:
             content, config = _fetched(url, tuf, None if made else bootstrap, seconds)
             _check_root(content, name, assurance)
-            known = KnownRoot(name, folder / ROOT, sha256(content).hexdigest(), assurance)
+            digest = sha256(content).hexdigest()
+            known = KnownRoot(name, folder / digest / ROOT, digest, assurance)
             files = {ROOT: content, **({CONFIG: config.content} if config else {})}
-            _fill(folder, {**files, _MIRROR: canonical.dumps({"url": url})}, None if made else tuf)
+            own = {f"{digest}/{file}": found for file, found in files.items()}
+            _fill(folder, {**own, _MIRROR: canonical.dumps({"url": url})}, None if made else tuf)
         finally:
             if not made:
                 shutil.rmtree(tuf, ignore_errors=True)
-        _pin(roots_file, known, before)
+        if before in (None, digest):
+            remember_root(roots_file, known)
+        else:
+            repin_root(roots_file, known, before)
     return Known(known, config is not None, before, config.services if config else ())
 
 
@@ -165,18 +179,26 @@ def _forget(folder: Path, before: str | None) -> None:
 
 
 def _fill(folder: Path, files: dict[str, bytes], tuf: Path | None = None) -> None:
-    """All of them at once where the folder is new; one after the other, the root first, where it is known already."""
+    """All of them at once where the folder is new; one after the other, the root first, where it is known already:
+    what is pinned then is not among those that change."""
     if folder.exists():
-        for name, content in files.items():
-            write_atomically(folder / name, content, 0o644)
+        _write(folder, files)
         return
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.draft.", dir=folder.parent))  # mode 0700
-    for name, content in files.items():
-        write_atomically(draft / name, content, 0o644)
+    _write(draft, files)
     if tuf is not None:
         tuf.rename(draft / _TUF)
     draft.rename(folder)
     sync_folder(folder.parent)
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        place = folder / name
+        if not place.parent.exists():
+            place.parent.mkdir(mode=0o700)
+            sync_folder(folder)
+        write_atomically(place, content, 0o644)
 
 
 def _fetched(url: str, tuf: Path, bootstrap: bytes | None, seconds: float) -> tuple[bytes, TrustConfig | None]:
@@ -202,27 +224,15 @@ def _check_root(content: bytes, name: str, assurance: Assurance) -> None:
     load_root(PinnedRoot(name, content, sha256(content).hexdigest(), assurance))
 
 
-def _pinned_before(roots_file: Path, name: str) -> str | None:
-    return next((root.sha256 for root in known_roots(roots_file) if root.name == name), None)
+def _pinned_before(roots_file: Path, name: str, assurance: Assurance) -> str | None:
+    for root in known_roots(roots_file):
+        if root.name == name:
+            refuse_other_level(root, assurance, roots_file)
+            return root.sha256
+    return None
 
 
 def _taken(name: str, roots_file: Path) -> Refused:
     return Refused(
         "trust_root", f"{name!r} already names another root", where=str(roots_file), mend="another --name, or remove it"
     )
-
-
-def _pin(roots_file: Path, known: KnownRoot, before: str | None) -> None:
-    if before in (None, known.sha256):
-        remember_root(roots_file, known)
-        return
-    with locked(roots_file.parent / ".roots.lock"):
-        old = read_bounded(roots_file, MAX_ROOT_BYTES).decode()
-        if old.count(before) != 1:
-            raise Refused(
-                "trust_root",
-                f"the pin of {known.name!r} cannot be replaced: it stands there more than once",
-                where=str(roots_file),
-                mend=f"write {known.sha256} into the entry of {known.name!r}",
-            )
-        write_atomically(roots_file, old.replace(before, known.sha256).encode(), 0o644)

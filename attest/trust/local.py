@@ -7,6 +7,7 @@ all.
 from __future__ import annotations
 
 import base64
+import shlex
 import shutil
 import tempfile
 from contextlib import suppress
@@ -56,7 +57,10 @@ class LocalTrust:
             ) from error
         if mode & 0o077:
             raise Refused(
-                "trust_root", f"others may look into it (mode {mode & 0o777:04o})", where=str(folder), mend="chmod 700"
+                "trust_root",
+                f"others may look into it (mode {mode & 0o777:04o})",
+                where=str(folder),
+                mend=f"chmod 700 {shlex.quote(str(folder))}",
             )
         self._keys: Keys = open_keys(folder / "keys")
         self.log = LocalLog(folder / "log", self._keys)

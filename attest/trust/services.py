@@ -6,9 +6,12 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from attest.errors import Refused
+
+if TYPE_CHECKING:
+    import requests
 
 Role = Literal["oidc", "person", "fulcio", "tsa", "rekor", "tuf"]
 
@@ -61,8 +64,11 @@ def _words(chain: tuple[BaseException, ...], kind: str) -> Iterator[str]:
         yield f"answered without end: more memory than {_MOST_MEMORY_BYTES // 1024**2} MiB"
     for one in chain:
         if isinstance(one, requests.HTTPError) and one.response is not None:
-            body = printable(one.response.text)
-            yield f"answered {one.response.status_code} {one.response.reason}" + (f": {body}" if body else "")
+            body, phrase = printable(one.response.text), printable(one.response.reason or "", 80)
+            yield f"answered {one.response.status_code} {phrase}".rstrip() + (f": {body}" if body else "")
+        if isinstance(one, requests.TooManyRedirects) and one.response is not None:
+            elsewhere = printable(one.response.headers.get("Location", ""))
+            yield f"answered {one.response.status_code}: it sends to {elsewhere}, where nothing of ours goes"
     if any(isinstance(one, requests.JSONDecodeError) for one in chain):
         yield "answered with what is no JSON"
     for one in chain:
@@ -93,6 +99,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def bound_memory() -> None:
     """Of this process: a service may answer without end, faster than its time is up."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+
+
+def followed_nowhere(session: requests.Session) -> None:
+    """A config says where tokens and statements go, over what; an answer does not."""
+    session.max_redirects = 0
 
 
 def printable(text: str, most: int = 200) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Final, Literal
 from attest.errors import Refused
 
 MAX_TOKEN_BYTES: Final = 64 * 1024
+_JWT: Final = re.compile(r"[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+")
+"""RFC 7515 3.1, the compact form, signed."""
 _SURROUNDINGS: Final = ("GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE", "CIRCLECI", "GOOGLE_SERVICE_ACCOUNT_NAME")
 """Variables by which `id.detect_credential` knows where it runs; Google's machines it knows by their firmware."""
 _FIRMWARE: Final = Path("/sys/class/dmi/id/product_name")
@@ -19,6 +22,31 @@ WAYS: Final = (
     "--identity-token FILE, --token-env VAR or --oidc-interactive; in GitHub Actions `permissions: id-token: write`, "
     "in GitLab CI `id_tokens: SIGSTORE_ID_TOKEN: aud: sigstore`"
 )
+
+
+_SHARED_CHARS: Final = 16
+"""As much of a token in words of a stranger is no coincidence."""
+
+
+class HeldTokens:
+    """Those that this process has: none of them leaves it in words, whoever wrote these."""
+
+    def __init__(self) -> None:
+        self._pieces: set[str] = set()
+
+    def hold(self, token: str) -> None:
+        last = max(len(token) - _SHARED_CHARS, 0)
+        self._pieces |= {token[at : at + _SHARED_CHARS] for at in range(last + 1)} - {""}
+
+    def struck(self, text: str) -> str:
+        """Without any run of characters that a token has, too, whole or cut off."""
+        covered = [False] * len(text)
+        for size in {len(piece) for piece in self._pieces}:
+            for at in range(len(text) - size + 1):
+                if text[at : at + size] in self._pieces:
+                    covered[at : at + size] = [True] * size
+        shown = "".join("\0" if hidden else char for char, hidden in zip(text, covered, strict=True))
+        return re.sub("\0+", "[token]", shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +69,7 @@ class TokenSource:
         token = token.strip()
         if not token:
             raise Refused("identity", "no identity token there", where=self._where(), mend=WAYS)
-        if len(token) > MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable():
+        if len(token) > MAX_TOKEN_BYTES or not _JWT.fullmatch(token):
             raise Refused("identity", "not an identity token", where=self._where(), mend="a JWT, and nothing beside it")
         return token
 

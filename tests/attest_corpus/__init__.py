@@ -26,6 +26,8 @@ from tests.attest_forge import RECORD
 if TYPE_CHECKING:
     from tests.attest_corpus.workshop import Workshop
 
+UNSPOILT = ""
+"""Instead of a class: nothing is wrong with it, and it is believed."""
 NOT_ASKED = "not asked"
 """Where there is no bundle that sigstore-python could say something of."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -11,18 +10,15 @@ from typing import Any
 
 from appliance.audit.plausibility import plausibility_checks
 from appliance.audit.policy_checks import policy_checks
-from attest import anchor, checkpoints, statement, vsa
-from attest.checks import Verified
+from attest import checkpoints, statement, vsa
 from attest.index import CHECKPOINT, LINES, SignedIndex
 from attest.local.log import LocalLog
 from attest.predicate import Sha256Digest
-from attest.roots import Assurance, PinnedRoot
 from attest.verification import verify_statement
-from tests.attest_corpus import ISSUER, Attested, Case, Paper, slug
-from tests.attest_corpus.shapes import flipped
+from tests.attest_corpus import ISSUER, UNSPOILT, Attested, Case, Paper, slug
+from tests.attest_corpus.anchors import anchors
 from tests.attest_corpus.workshop import Workshop, stated
 from tests.attest_forge import HEX
-from tests.attest_forge import RECORD as RECORD_BYTES
 from tests.integration.test_audit_policy_signed import PLAUSIBLE_CASES, POLICY_CASES
 from tests.integration.test_audit_policy_signed import Case as PolicyCase
 from tests.policy_builder import policy
@@ -338,71 +334,6 @@ def logs() -> Iterator[Case]:
     )
     yield rewritten(lambda path: path.write_bytes(path.read_bytes()[:8]), "entries cut off under their head", "shrunk")
     yield rewritten(lambda path: path.write_bytes(b""), "every entry gone", "emptied")
-
-
-def anchors() -> Iterator[Case]:
-    """The local log's checkpoint, signed by another deployment, and the document that ties a record's entry to it."""
-
-    def case(
-        name: str, words: str, reason: str, change: Callable[[dict[str, Any]], Any], *, assurance: Assurance = "private"
-    ) -> Case:
-        def make(shop: Workshop) -> Paper:
-            lab = shop.stranger.trust
-            root = PinnedRoot("lab", lab.root.content, lab.root.sha256, assurance)
-            kept = anchor.anchor(shop.own.trust, lab)
-            value = json.loads(anchor.document(shop.own.trust, kept, shop.good.bundle))
-            change(value)
-            content = json.dumps(value).encode()
-            verified = Verified(RECORD_BYTES, {}, {}, shop.own.identity, ISSUER, datetime.now(UTC), "local")
-
-            def read() -> None:
-                found = anchor.read_anchor(content, root, lab.identity, ISSUER)
-                anchor.anchor_check(found, shop.good.bundle).run(verified)
-
-            return Paper(read, value.get("bundle", "").encode() or None, lab.root.content, lab.identity)
-
-        return Case(f"anchor-{name}", words, reason, "V22, 3 (anchor)", make)
-
-    def bundle(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
-        def edit(value: dict[str, Any]) -> None:
-            inner = json.loads(value["bundle"])
-            change(inner)
-            value["bundle"] = json.dumps(inner, ensure_ascii=False)
-
-        return edit
-
-    def unchanged(_: dict[str, Any]) -> None:
-        pass
-
-    yield case("unspoilt", "nothing", UNSPOILT, unchanged)
-    yield case("by-a-local-clock", "an anchor by a clock that its signer sets", "time", unchanged, assurance="local")
-    yield case("of-another-entry", "the proof of another entry", "log_proof", lambda v: v.update(index=v["index"] - 1))
-    yield case("of-no-entry", "an entry beyond the anchored tree", "log_proof", lambda v: v.update(index=10**6))
-    yield case("without-its-proof", "no proof", "log_proof", lambda v: v.update(hashes=[]))
-    yield case(
-        "with-a-hash-edited",
-        "a bit of its proof",
-        "log_proof",
-        lambda v: v["hashes"].__setitem__(0, flipped(v["hashes"][0])),
-    )
-    yield case(
-        "over-another-checkpoint",
-        "another checkpoint than the one that was signed",
-        "subject",
-        lambda v: v.update(checkpoint=v["checkpoint"].replace("\n\n", "\nx\n\n", 1)),
-    )
-    yield case("with-a-field-more", "a field that nobody reads", "bundle", lambda v: v.update(extra=1))
-    yield case("without-a-bundle", "nobody's signature", "bundle", lambda v: v.pop("bundle"))
-    yield case(
-        "with-another-payload",
-        "another payload under its signature",
-        "signature",
-        bundle(lambda v: v["dsseEnvelope"].update(payload="e30=")),
-    )
-
-
-UNSPOILT = ""
-"""Instead of a class: nothing is wrong with it, and it is believed."""
 
 
 def premises() -> list[Case]:

@@ -39,7 +39,7 @@ def told() -> Iterator[Case]:
         yield resigned(f"record-{slug(words)}", words, reason, "6 (record, aggregate, energy), H5, J44", mutate, where)
 
 
-TAKEN_BY_THE_SCHEMA = frozenset({"wall-negative", "moment-without-a-zone", "no-hosts"})
+TAKEN_BY_THE_SCHEMA = frozenset({"wall-negative", "no-hosts"})
 """Of these the schema says nothing: what gives them away is the rest of the record, or its journal."""
 
 
@@ -65,6 +65,15 @@ def schema() -> Iterator[Case]:
         "memory-negative": ("less than no memory", at("trials.0.peakMemoryMib", -5)),
         "kills-negative": ("minus one kill", at("trials.0.oomKills", -1)),
         "moment-without-a-zone": ("a start without its zone", at("trials.0.startedAt", "2026-01-02T03:04:05")),
+        "moment-of-another-zone": ("a start in local time", at("trials.0.startedAt", "2026-01-02T05:04:05+02:00")),
+        "moment-of-no-calendar": ("a start on February 30", at("trials.0.startedAt", "2026-02-30T03:04:05Z")),
+        "moment-of-month-13": ("a start in month 13", at("trials.0.startedAt", "2026-13-02T03:04:05Z")),
+        "moment-of-other-digits": (
+            "a start in another alphabet's digits",
+            at("trials.0.startedAt", "\u0662\u0660\u0662\u0666-01-02T03:04:05Z"),
+        ),
+        "date-as-a-word": ("yesterday for its date", at("date", "yesterday")),
+        "date-with-a-newline": ("a line break after its date", at("date", "2026-01-02T03:04:05Z\n")),
         "digest-in-capitals": ("a digest in capitals", at("suite.digest", "A" * 64)),
         "digest-short": ("a digest of 63 digits", at("suite.digest", "a" * 63)),
         "blob-of-negative-size": ("a blob of -1 bytes", at("journal.bytes", -1)),

@@ -40,6 +40,7 @@ from tests.attest_corpus.families import corpus
 from tests.attest_corpus.workshop import workshop
 from tests.attest_forge import HEX, RECORD
 from tests.attest_forge import predicate as good_predicate
+from tests.lab import lab_root
 from tests.measured_builder import Measured, measured, window
 
 WHEN: Final = datetime(2026, 1, 2, 4, tzinfo=UTC)
@@ -308,7 +309,7 @@ def _policies() -> list[bytes]:
     several: list[dict[str, Any]] = [
         tables(trust),
         tables(trust, least_tier="reported", signers=[], freshness={"challenge": "required", "most_age_seconds": 60}),
-        tables(trust, revoked=[{"identity": "x", "after": "2026-01-02T03:04:05Z", "reason": "lost"}]),
+        tables(trust, revoked=[{"identity": trust.identity, "after": "2026-01-02T03:04:05Z", "reason": "lost"}]),
         tables(
             trust,
             exclusions={"most_share": 0.5},
@@ -454,8 +455,7 @@ def read_anchor(content: bytes) -> None:
 
 @cache
 def _private() -> roots.PinnedRoot:
-    root = workshop().own.trust.root
-    return roots.PinnedRoot("private", root.content, root.sha256, "private")
+    return lab_root(workshop().own.trust.root)
 
 
 @cache

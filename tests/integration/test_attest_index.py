@@ -313,3 +313,18 @@ def test_a_remembered_checkpoint_is_kept_and_read_back(three: tuple[Path, Checkp
         with pytest.raises(Refused) as refused:
             indexes.recall(place)
         assert refused.value.reason == "replay"
+
+
+def test_an_older_checkpoint_never_takes_the_place_of_a_newer_one(
+    three: tuple[Path, Checkpoint], tmp_path: Path
+) -> None:
+    """A reader who began before another ended: what the other saw stays (row P9). Of another index it is replaced."""
+    _, newest = three
+    older = newest.model_copy(update={"size": 1, "root": "b" * 64, "previous": None})
+    place = tmp_path / "seen/one.json"
+    for told in (newest, older):
+        indexes.remember(place, told)
+        assert indexes.recall(place) == newest
+    other = older.model_copy(update={"origin": "c" * 64})
+    indexes.remember(place, other)
+    assert indexes.recall(place) == other

@@ -22,12 +22,13 @@ import pytest
 
 from appliance.audit import found
 from appliance.audit.trust import bundle_path, claims_of
-from appliance.cli import output, verify_many
+from appliance.cli import output, verify_many, verifying
 from appliance.cli.main import run
-from appliance.records.record import Record
+from appliance.records.record import Check, Record
 from appliance.submissions.challenge import Challenge, ChallengedPolicy, ChallengedSuite, new_challenge
 from attest.signing import sign_record
 from attest.trust.local import LocalTrust, open_or_init
+from tests import record_builder as build
 from tests.policy_builder import Made, believable, of_one, plan, tables, toml
 
 
@@ -184,7 +185,8 @@ def test_a_record_whose_bundle_is_missing_is_told_what_signs_it(home: Home) -> N
         error = (found["records"][1] if "records" in found else found)["error"]
         assert error["reason"] == "bundle"
         assert error["where"].endswith("run/records/b.sigstore.json")
-        assert "appliance sign RECORD" in error["mend"]
+        assert "--bundle FILE" in error["mend"]
+        assert "a record that you made yourself: appliance sign RECORD" in error["mend"]
 
 
 def test_a_blob_that_was_altered_is_named_and_one_that_is_missing_is_not_run(home: Home) -> None:
@@ -208,6 +210,51 @@ def test_a_blob_that_was_altered_is_named_and_one_that_is_missing_is_not_run(hom
     home(Path("run"), *LOCAL, "--allow-missing-blobs")
 
 
+def test_blobs_that_were_not_looked_at_are_told_in_the_line_and_in_the_sum(home: Home) -> None:
+    """`--allow-missing-blobs` is status 0, and no plain `verified` (row P6)."""
+    record = Record.from_canonical((home.records / "b.json").read_bytes(), "")
+    (home.folder / "run/blobs/sha256" / record.journal.sha256).unlink()
+    lines = home(Path("run"), *LOCAL, "--allow-missing-blobs")[0].splitlines()
+    assert [line.partition("  but for blobs that are not here: ")[2] for line in lines[:3]] == [
+        "",
+        "not there: $.journal",
+        "",
+    ]
+    assert lines[-1] == "3 verified of 3 records (1 without all blobs)"
+    alone = home(home.records / "b.json", *LOCAL, "--allow-missing-blobs")[0].splitlines()[-1]
+    assert alone.split(maxsplit=1)[1].startswith("verified, but for blobs that are not here")
+    mended = home(Path("run"), *LOCAL, status=7)[0].splitlines()[1]
+    assert mended.endswith("(--blobs DIR, or --allow-missing-blobs)")
+
+
+def test_a_folder_of_one_record_takes_the_options_of_one_record(home: Home) -> None:
+    """`--bundle` is of one record, and so is a folder that holds one; the sum counts in the singular."""
+    for name in ("b", "c"):
+        (home.records / f"{name}.json").unlink()
+        bundle_path(home.records / f"{name}.json").unlink()
+    moved = bundle_path(home.records / "a.json").rename(home.folder / "elsewhere.sigstore.json")
+    out, _ = home("run", *LOCAL, "--bundle", moved)
+    assert out.splitlines()[-1] == "1 verified of 1 record"
+
+
+@pytest.mark.parametrize("which", ["anchor", "index"])
+def test_a_name_that_is_missing_is_asked_for_by_its_own_option(home: Home, which: str) -> None:
+    """Each signature that is checked has a name and an issuer of its own."""
+    (home.folder / "a.anchor.json").write_text("{}")
+    (home.folder / "run/index.jsonl").write_text("{}")
+    (home.folder / "run/trusted_root.json").write_bytes(home.trust.root.content)
+    root = ("--trusted-root", home.trust.root_path, "--root-sha256", home.trust.root.sha256)
+    with (home.folder / "config/bench-appliance/roots.toml").open("a") as roots:
+        stated = {"name": "lab", "path": str(home.trust.root_path), "sha256": home.trust.root.sha256}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in {**stated, "assurance": "local"}.items()]
+        roots.write("\n[[root]]\n" + "\n".join(lines) + "\n")
+    of_anchor = [home.records / "a.json", *LOCAL, "--anchor", "a.anchor.json", "--anchor-trust", "lab"]
+    words = of_anchor if which == "anchor" else [Path("run"), *LOCAL, "--index-trust", "lab"]
+    error = home.json(*words, status=2)["error"]
+    assert error["mend"] == f"--{which}-identity NAME --{which}-issuer URL"
+    assert home.json(home.records / "a.json", *root, status=2)["error"]["mend"] == "--identity NAME --issuer URL"
+
+
 # ----------------------------------------------------------------------------------------------------------- nothing
 
 
@@ -218,11 +265,75 @@ def test_a_verification_over_nothing_is_refused_as_usage(home: Home, tmp_path: P
     (tmp_path / "other/notes/a.json").write_text("{}")
     (tmp_path / "begun/records").mkdir(parents=True)
     (tmp_path / "begun/plan.json").write_text("{}")
-    for words in (["empty"], ["other"], ["begun"], ["run", "empty"], ["empty", "empty"]):
+    for words in (["empty"], ["other"], ["begun"]):
         error = home.json(*words, *LOCAL, status=2)["error"]
         assert error["reason"] == "usage"
         assert "nothing to verify" in error["message"]
+    for words, verified in ((["run", "empty"], 3), (["empty", "empty"], 0)):
+        told = home.json(*words, *LOCAL, status=2)
+        assert told["error"]["reason"] == "usage"
+        assert "nothing to verify" in told["records"][-1]["error"]["message"]
+        assert told["count"].get("verified", 0) == verified
     assert "Missing argument" in home(*LOCAL, status=2)[1]
+    assert home.json(*LOCAL, status=2)["error"]["reason"] == "usage"
+
+
+def test_one_path_that_leads_to_no_record_keeps_no_other_from_being_verified(home: Home, tmp_path: Path) -> None:
+    """Each is refused in its place; alone, a name that is too long, or a loop, is input that nobody can read (3)."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    bad = ("empty", "a" * 300, "none.json", "loop", "run/records/none.sigstore.json")
+    told = home.json("run/records/b.json", *bad, "run/records/a.json", *LOCAL, status=7)
+    assert [(one["record"], one["verified"]) for one in told["records"]] == [
+        ("run/records/b.json", True),
+        *((path, False) for path in bad),
+        ("run/records/a.json", True),
+    ]
+    assert all(one["error"]["message"] for one in told["records"] if not one["verified"])
+    for path in ("a" * 300, "loop"):
+        assert home.json(path, *LOCAL, status=3)["error"]["status"] == 3
+    under = home.json("run/records/b.json", "empty", "--policy", home.policy(), status=2)
+    assert [one["standing"] for one in under["records"]] == ["accepted", "excluded"]
+
+
+def test_a_record_counts_once_whichever_way_it_is_named(home: Home, tmp_path: Path) -> None:
+    """And a link in another folder is another record: the bundle beside it is another."""
+    (tmp_path / "other").symlink_to("run")
+    ways = ("run/records/a.json", "run/records/../records/a.json", home.records / "a.json", "other/records/a.json")
+    assert [one["record"] for one in home.json(*ways, *LOCAL)["records"]] == ["run/records/a.json"]
+    assert len(home.json(*ways, "run", "other", *LOCAL)["records"]) == 3
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/a.json").symlink_to(home.records / "a.json")
+    assert len(home.json("run/records/a.json", "elsewhere/a.json", *LOCAL, status=7)["records"]) == 2
+
+
+def test_what_lies_beside_a_record_is_passed_over_where_the_record_is_named_too(home: Home) -> None:
+    """`verify records/*.json`, as docs/verification.md writes it: a shell puts bundles, twins and anchors there too."""
+    (home.records / "a.anchor.json").write_text("{}")
+    (home.records / "a.provenance.sigstore.json").write_text("{}")
+    told = home.json(*sorted(home.records.glob("*.json")), *LOCAL)
+    assert [Path(one["record"]).name for one in told["records"]] == ["a.json", "b.json", "c.json"]
+    (home.records / "b.json").unlink()
+    told = home.json(*sorted(home.records.glob("*.json")), *LOCAL, status=2)
+    assert [Path(one["record"]).name for one in told["records"] if not one["verified"]] == ["b.sigstore.json"]
+
+
+def test_a_record_that_needs_more_memory_than_there_is_is_refused_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine's limit, told as such (status 4); under a policy it has a standing, as every other."""
+
+    def full(path: Path, *, follow: bool = True) -> bytes:
+        if path.name == "b.json":
+            raise MemoryError
+        return read(path, follow=follow)
+
+    read = verifying.read_bounded_record
+    monkeypatch.setattr(verifying, "read_bounded_record", full)
+    told = home.json("run", "--policy", home.policy(), status=7)
+    assert [one["standing"] for one in told["records"]] == ["accepted", "excluded", "accepted"]
+    assert told["refusedBy"] == {"internal": 1}
+    assert "more memory" in home("run/records/b.json", *LOCAL, status=4)[1]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +345,8 @@ def test_a_verification_over_nothing_is_refused_as_usage(home: Home, tmp_path: P
         (["run/records/a.json", *LOCAL, "--challenge", "c.json"], "--challenge goes with --policy"),
         (["run/records/a.json", *LOCAL, "--anchor", "c.json"], "an anchor is a signature of its own"),
         (["run/records/a.json", *LOCAL, "--blobs", "none"], "no such folder"),
-        (["run/records/a.provenance.sigstore.json", *LOCAL], "a bundle, not a record"),
+        (["run/records/a.sigstore.json", *LOCAL], "a bundle, not a record (appliance verify run/records/a.json"),
+        (["run/records/none.sigstore.json", *LOCAL], "no such file or directory"),
     ],
 )
 def test_words_that_do_not_go_together_are_refused_before_a_record_is_read(
@@ -405,6 +517,34 @@ def test_a_signer_whom_the_policy_does_not_list_is_refused_by_identity(home: Hom
     assert failed[0] == "its signer is one of the policy's"
 
 
+FAKED = "x\n\nverdict    verified\nstanding   accepted\nverified    b.json\n"
+
+
+def test_what_a_stranger_wrote_into_a_record_begins_no_line_of_its_own(home: Home) -> None:
+    """Row V1: alone or among many, whatever a host says of itself stands within the line of its check."""
+    check = Check(name="load", level="error", message=FAKED)
+    path = home.keep("d", believable(hosts=(build.host_stamp(fitness=(check,)),)))
+    out, err = home(path, "--policy", home.policy(), status=7)
+    told = [
+        line.split()[:2] for line in (out + err).splitlines() if line.startswith(("verdict", "standing", "verified"))
+    ]
+    assert told == [["verdict", "refused:"], ["standing", "excluded:"]]
+    assert "x\\n\\nverdict    verified" in out
+    out, err = home(home.records, "--policy", home.policy(), status=7)
+    assert "b.json" not in [line.split()[1] for line in (out + err).splitlines() if len(line.split()) == 2]
+
+
+def test_a_file_s_name_begins_no_line_of_its_own(home: Home) -> None:
+    """Row V1: a line feed in the name of a genuine record's copy, in a folder of a stranger."""
+    name = "x.json  local\nverified    BEST.json  public  2026-11-30T00:00:00Z  somebody\n"
+    path = home.records / f"{name}.json"
+    path.write_bytes((home.records / "a.json").read_bytes())
+    bundle_path(path).write_bytes(bundle_path(home.records / "a.json").read_bytes())
+    lines = home(home.records, *LOCAL)[0].splitlines()
+    assert len(lines) == len(["a", "b", "c", "copy", "", "the sum"])
+    assert not [line for line in lines if line.split()[1:2] == ["BEST.json"]]
+
+
 def test_a_challenge_is_held_to_the_document_that_was_given(home: Home) -> None:
     """The one that the record names, in time, for its suite and policy; any other is replay, its word stale_challenge
     (rows V22, P5). Without the document it is not looked up, and a policy that requires one refuses that."""
@@ -427,12 +567,21 @@ def test_a_challenge_is_held_to_the_document_that_was_given(home: Home) -> None:
         path = home.keep("d", answering(one))
         words = () if shown is None else ("--challenge", home.folder / f"{shown}.challenge")
         found = home.json(path, "--policy", policy, *words, status=7)
-        wrong = [check for check in found["checks"] if check["name"] == "its challenge is good"]
+        wrong = [check for check in found["checks"] if check["name"].startswith("its challenge is good")]
         assert wrong[0]["reason"] == "replay"
         assert said in wrong[0]["why"]
+        assert wrong[0]["word"] == "stale_challenge"
     path = home.keep("d", answering(good))
+    for words in ([path], [home.records]):
+        out, err = home(*words, "--policy", policy, status=7)
+        assert "--challenge FILE, the one that you issued" in out + err
+        assert "--allow-missing-blobs" not in out + err
+    assert "EXCLUDED    " in out
+    assert "  stale_challenge: not checked: its challenge was not looked up (--challenge FILE" in out
     found = home.json(path, "--policy", policy, "--challenge", home.folder / "good.challenge", status=7)
-    assert [one["status"] for one in found["checks"] if one["name"] == "its challenge is good"] == ["passed"]
+    [passed] = [one for one in found["checks"] if one["name"].startswith("its challenge is good")]
+    assert passed["status"] == "passed"
+    assert "if it is one that you issued: nobody checked that" in passed["name"]  # it was made here, by nobody
     assert found["standing"] == "quarantined"  # its trials began long before that
 
 

@@ -436,7 +436,22 @@ def test_an_authority_of_the_same_name_is_not_the_authority(forge: Forge, strang
 
 def test_everything_of_another_root_is_refused_at_its_time(forge: Forge, stranger: Forge) -> None:
     """A stranger's whole instance, in our name (V13)."""
-    assert refused(forge, stranger.bundle(forge.statement(), subject=forge.identity)) == "time"
+    content = stranger.bundle(forge.statement(), subject=forge.identity)
+    assert refused(forge, content) == "time"
+    with pytest.raises(Refused, match=f"^no certificate authority of the root {forge.trust.root.name} issued") as told:
+        verify(RECORD, content, forge.trust.root, forge.identity, ISSUER)
+    assert "no timestamp authority of it signed its time" in told.value.message
+    assert told.value.mend == "signed under another root? --trust NAME, of that one"
+
+
+def test_a_bundle_of_this_root_with_a_strangers_time_is_not_said_to_be_of_another(
+    forge: Forge, stranger: Forge
+) -> None:
+    """Its certificate is this root's: naming another one mends nothing (V11)."""
+    content = forge.bundle(context=forge.context(tsa=SkewedClock(stranger.keys, stranger.tsa, timedelta())))
+    with pytest.raises(Refused) as told:
+        verify(RECORD, content, forge.trust.root, forge.identity, ISSUER)
+    assert (told.value.reason, told.value.mend) == ("time", None)
 
 
 def test_only_a_pinned_root_is_ever_used(forge: Forge, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from appliance.audit.documents import check_file
+from appliance.errors import InputRefused
 from attest import Refused, canonical, statement, verify
 from attest.anchor import Anchor, anchor, anchor_check, document, kept_anchors, read_anchor
 from attest.checkpoints import check_consistency, prove
@@ -125,17 +127,18 @@ def test_a_path_that_was_edited_proves_nothing(scene: Scene, change: Callable[[d
 def test_an_anchor_is_held_to_its_own_root_name_and_issuer(scene: Scene, tmp_path: Path) -> None:
     """A local root vouches for no time, and nobody's signature stands for the deployment's (V2, V13)."""
     content = scene.document(0)
-    other = open_or_init(tmp_path / "other").root
-    foreign = PinnedRoot("other", other.content, other.sha256, "private")
+    with running(tmp_path / "other") as other:
+        root = TrustConfig.parse(other.trust_config(), "other.json").root
+    foreign = PinnedRoot("other", root, hashlib.sha256(root).hexdigest(), "private")
     cases = [
         (foreign, WORKFLOW, scene.issuer, {"time", "log_proof", "certificate"}),
         (scene.root, "somebody", scene.issuer, {"identity"}),
         (scene.root, WORKFLOW, "https://other.example", {"identity"}),
         (scene.root, "", scene.issuer, {"usage"}),
     ]
-    for root, identity, issuer, reasons in cases:
+    for held_to, identity, issuer, reasons in cases:
         with pytest.raises(Refused) as refused:
-            read_anchor(content, root, identity, issuer)
+            read_anchor(content, held_to, identity, issuer)
         assert refused.value.reason in reasons
 
 
@@ -187,3 +190,22 @@ def test_an_anchored_checkpoint_is_also_one_that_the_log_can_be_held_to(scene: S
     later = check_consistency(proof.content(), earlier, scene.local.root, "proof")
     assert later.size == 5
     assert later.root == scene.local.log.head().frontier.root
+
+
+def test_both_documents_fit_their_published_schemas(scene: Scene, tmp_path: Path) -> None:
+    """`schema check` knows them by their own word, and says where one does not fit (row V21)."""
+    earlier = scene.kept.checkpoint.read_bytes()
+    proof = prove(scene.local.log, earlier, scene.local.root, "kept").content()
+    for content, name in ((scene.document(0), "anchor-v1"), (proof, "log-consistency-v1")):
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(content)
+        assert check_file(path) == name
+        value = json.loads(content)
+        for field in value:
+            path.write_bytes(canonical.dumps({**value, field: None, "schema": name}))
+            if field != "schema":
+                with pytest.raises(InputRefused, match=f"[$].{field}"):
+                    check_file(path)
+        path.write_bytes(canonical.dumps({**value, "more": 1}))
+        with pytest.raises(InputRefused, match="more"):
+            check_file(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sigstore._utils import read_embedded
 
+from attest.trust.local import open_or_init
 from tests.record_builder import record
 from tests.sigstore_twin import PERSON, WORKFLOW, Twin, TwinRepository, running
 from tests.typed_cli import Typed
@@ -117,7 +118,7 @@ def test_a_record_stays_as_it_is_when_a_service_fails_and_the_line_that_signs_it
     assert sorted(path.name for path in lab.record.parent.iterdir()) == ["noop.json"]
     twin.faults.clear()
     again = kept.partition("once that is mended: appliance ")[2].split()
-    lab(*again, "--identity-token", "token")
+    lab(*again)
     assert lab.bundle.is_file()
 
 
@@ -171,7 +172,7 @@ def test_a_swapped_root_or_config_of_a_known_deployment_signs_nothing(lab: Typed
         (folder / "trusted_root.json").write_text(json.dumps(other.trusted_root()))
         error = lab.json(*SIGN, status=7)["error"]
         assert (error["reason"], "sha256 is" in error["message"]) == ("trust_root", True)
-        assert "refused" in lab.json("trust", "show")["roots"][0]["state"]
+        assert "refused" in lab.json("trust", "show", status=7)["roots"][0]["state"]
         assert other.asked == twin.asked == []
 
 
@@ -211,6 +212,77 @@ def test_a_deployment_is_made_known_by_its_mirror_and_its_new_root_is_pinned_whe
     assert [one["state"] for one in typed.json("trust", "show")["roots"]] == ["as pinned"]
     words = ("--trust", "lab", "--identity", WORKFLOW, "--issuer", twin.issuer, "--allow-missing-blobs")
     assert typed.json("verify", RECORD, *words)["root"]["sha256"] == second["rootSha256"]
+
+
+def _rotated(twin: Twin, mirror: TwinRepository, uri: str) -> None:
+    changed = twin.trusted_root()
+    changed["certificateAuthorities"][0]["uri"] = uri
+    mirror.publish(changed, twin.signing_config())
+
+
+def test_a_new_root_of_a_mirror_is_pinned_where_the_old_one_has_a_second_name(
+    typed: Typed, twin: Twin, mirror: TwinRepository
+) -> None:
+    """The other name keeps the old root, in the file that it always was; both are as pinned (V14)."""
+    first = typed.json(*init(mirror))
+    roots = typed.home / "config/bench-appliance/roots.toml"
+    second = roots.read_text().replace('"lab"', '"lab-2026"')
+    roots.write_text(f"{second}\n{roots.read_text()}")
+    _rotated(twin, mirror, "https://fulcio.twin.example")
+    newest = typed.json("trust", "init", "--name", "lab")
+    assert newest["rootSha256Before"] == first["rootSha256"] != newest["rootSha256"]
+    shown = {one["name"]: one for one in typed.json("trust", "show")["roots"]}
+    assert {name: one["sha256"] for name, one in shown.items()} == {
+        "lab-2026": first["rootSha256"],
+        "lab": newest["rootSha256"],
+    }
+    assert {one["state"] for one in shown.values()} == {"as pinned"}
+    typed(*SIGN)
+
+
+def test_whoever_ends_while_a_new_root_comes_in_leaves_the_old_one_pinned_and_whole(
+    typed: Typed, twin: Twin, mirror: TwinRepository
+) -> None:
+    """Nothing that is pinned changes before its pin does: here roots.toml cannot be written, once all else is (V14)."""
+    first = typed.json(*init(mirror))
+    roots = typed.home / "config/bench-appliance/roots.toml"
+    own = roots.read_text()
+    roots.write_text(own.replace("[[root]]", '[["root"]]'))  # TOML just the same, but no line that we look for
+    _rotated(twin, mirror, "https://fulcio.twin.example")
+    refused = typed.json("trust", "init", "--name", "lab", status=7)["error"]
+    assert "cannot be written into it" in refused["message"]
+    [shown] = typed.json("trust", "show")["roots"]
+    assert (shown["sha256"], shown["state"]) == (first["rootSha256"], "as pinned")
+    typed(*SIGN)
+    roots.write_text(own)
+    assert typed.json("trust", "init", "--name", "lab")["rootSha256Before"] == first["rootSha256"]
+
+
+@pytest.mark.parametrize("source", ["config", "mirror"])
+def test_a_level_that_is_asked_for_later_is_refused_and_none_that_is_not(
+    typed: Typed, twin: Twin, mirror: TwinRepository, source: str
+) -> None:
+    """roots.toml says the level, and what is printed is what stands there (V14)."""
+    (typed.home / "lab.json").write_bytes(twin.trust_config())
+    words = ("trust", "init", "--name", "lab", "--config", "lab.json") if source == "config" else init(mirror)
+    typed(*words, "--assurance", "public")
+    refused = typed.json(*words, "--assurance", "private", status=7)["error"]
+    assert (refused["reason"], "stands there as public" in refused["message"]) == ("trust_root", True)
+    assert typed.json(*words)["assurance"] == "public"
+    assert [one["assurance"] for one in typed.json("trust", "show")["roots"]] == ["public"]
+
+
+def test_another_machines_own_root_is_no_deployment(typed: Typed, twin: Twin, tmp_path: Path) -> None:
+    """A config may be written around it: its certificates say whose word it is (V14, P12)."""
+    root = json.loads(open_or_init(tmp_path / "other").root.content)
+    config = json.loads(twin.trust_config())
+    (typed.home / "evil.json").write_text(json.dumps({**config, "trustedRoot": root}))
+    (typed.home / "token").write_text(twin.token())
+    for level in ((), ("--assurance", "public")):
+        refused = typed.json("trust", "init", "--name", "lab", "--config", "evil.json", *level, status=7)["error"]
+        assert "nobody else's word" in refused["message"]
+    assert "nobody else's word" in typed("sign", RECORD, "--trust", "evil.json", status=7).stderr
+    assert typed.json("trust", "show")["roots"] == []
 
 
 def test_a_mirror_that_is_older_than_it_was_changes_nothing(typed: Typed, twin: Twin, mirror: TwinRepository) -> None:
@@ -370,12 +442,106 @@ def test_an_anchored_log_is_shown_and_the_line_that_it_prints_bounds_a_records_t
     document.unlink()
     signed("trust", "anchor", RECORD)
     assert document.read_bytes() == before
-    signed("sign", RECORD)
+    signed("sign", RECORD, "--replace")
     error = signed.json("trust", "anchor", RECORD, status=7)["error"]
     assert error["reason"] == "log_proof"
     assert "came after the anchor" in error["message"]
     refused = signed.json(*line.split()[1:], "--allow-missing-blobs", status=7)
     assert refused["error"]["reason"] == "log_proof"
+
+
+def test_who_keeps_another_machines_note_is_told_what_holds_its_log_to_it(signed: Typed, tmp_path: Path) -> None:
+    """The mend is a line for the keeper, who has no log; none is made for him."""
+    away = Typed(tmp_path / "away")
+    away.home.mkdir()
+    (away.home / "kept").write_text(signed("trust", "checkpoint").stdout)
+    error = away.json("trust", "checkpoint", "--verify", "kept", status=2)["error"]
+    assert error["mend"] == "another's log is held to it by --proof FILE --trusted-root FILE --root-sha256 HEX"
+    assert not (away.home / "share").exists()
+
+
+# ------------------------------------------------------------------------------------------- signing once more
+
+
+def test_a_bundle_that_is_there_stays_when_its_provenance_is_signed(signed: Typed) -> None:
+    """Nothing new stands in the log for the record, so an anchor of its entry still holds."""
+    before = signed.bundle.read_bytes()
+    found = signed.json("sign", RECORD, "--provenance")
+    assert (signed.bundle.read_bytes(), signed.json("trust", "show")["local"]["size"]) == (before, 3)
+    assert found["bundleSha256"] == hashlib.sha256(before).hexdigest()
+    assert "stays as it was" in signed("sign", RECORD, "--provenance").stderr
+    signed("sign", RECORD, "--provenance", "--replace")
+    assert signed.bundle.read_bytes() != before
+
+
+def test_anothers_signature_is_replaced_by_request_alone(signed: Typed) -> None:
+    """Who signed is said, and what was there stays; a bundle over other bytes is nobody's signature of these."""
+    before = signed.bundle.read_bytes()
+    error = signed.json(*SIGN, status=2)["error"]
+    assert f"is signed already, by {signed.json('trust', 'show')['local']['identity']}" in error["message"]
+    assert (error["mend"], signed.bundle.read_bytes()) == ("--replace puts yours in its place", before)
+    assert signed.json(*SIGN, "--replace")["identity"] == WORKFLOW
+    signed.json("sign", RECORD, status=2)
+    signed.keep(record(date="2026-01-03T00:00:00Z"))
+    assert signed.json("sign", RECORD)["assurance"] == "local"
+
+
+def test_a_signature_that_an_anchor_is_of_is_replaced_by_request_alone(signed: Typed) -> None:
+    """Another entry of the log has no anchor."""
+    signed("trust", "anchor", RECORD, "--with", "lab", "--identity-token", "token")
+    before = signed.bundle.read_bytes()
+    error = signed.json("sign", RECORD, status=2)["error"]
+    assert "noop.anchor.json is of this signature alone" in error["message"]
+    assert signed.bundle.read_bytes() == before
+
+
+def test_the_line_that_signs_later_has_every_option_that_was_given(lab: Typed, twin: Twin) -> None:
+    """As typed it works, once the service is back."""
+    twin.faults["rekor"] = "error"
+    lab.environment["LAB_TOKEN"] = twin.token()
+    words = ("--token-env", "LAB_TOKEN", "--rekor-version", "1", "--provenance")
+    done = lab("sign", RECORD, "--trust", "lab", *words, status=7)
+    line = next(text for text in done.stderr.splitlines() if "once that is mended: " in text)
+    again = line.partition("once that is mended: appliance ")[2].split()
+    assert again == ["sign", RECORD, "--trust", "lab", *words]
+    twin.faults.clear()
+    lab(*again)
+    assert lab.record.with_name("noop.provenance.sigstore.json").is_file()
+
+
+def test_what_is_no_token_is_told_from_one_that_is_old(lab: Typed, twin: Twin) -> None:
+    """A JSON answer with a token in it is none; no clock is to blame."""
+    (lab.home / "token").write_text(json.dumps({"value": twin.token()}))
+    error = lab.json(*SIGN, status=7)["error"]
+    assert (error["message"], error["mend"]) == ("not an identity token", "a JWT, and nothing beside it")
+
+
+# ------------------------------------------------------------------------------------------- places
+
+
+def test_a_folder_or_key_that_others_may_look_into_is_closed_by_the_printed_line(signed: Typed) -> None:
+    """The mend names its path, so it can be typed."""
+    folder = signed.home / "share/bench-appliance/trust/local"
+    for path, mode, other in ((folder, "700", 0o755), (folder / "keys/ca.pem", "600", 0o644)):
+        path.chmod(other)
+        mend = signed.json("sign", RECORD, status=7)["error"]["mend"].partition(", and")[0]
+        assert mend == f"chmod {mode} {path}"
+        path.chmod(int(mode, 8))
+
+
+def test_what_takes_no_names_is_one_refusal(signed: Typed) -> None:
+    """Such a file system says `no such file` of what is to be made there."""
+    pack = ("submission", "pack", RECORD, "--without-suite", "--to")
+    for words in (("trust", "export", "--out"), ("trust", "checkpoint", "--out"), pack):
+        error = signed.json(*words, "/proc/x.json", status=4)["error"]
+        assert error["message"] == "nothing can be made here"
+
+
+def test_a_folder_of_records_is_no_record_and_the_mend_names_those_in_it(signed: Typed) -> None:
+    """`sign` and `reproduce` take one."""
+    for verb in ("sign", "reproduce"):
+        error = signed.json(verb, "run", status=3)["error"]
+        assert (error["where"], error["mend"]) == ("run", f"name a record in it: {RECORD}")
 
 
 # ------------------------------------------------------------------------------------------------ exports
@@ -405,7 +571,7 @@ def test_sigstores_own_program_verifies_by_the_exported_line_and_refuses_a_chang
     """The judge is sigstore-python's command line, offline, with nothing but what was exported."""
     identity, issuer = WORKFLOW, twin.issuer
     if trust == "lab":
-        signed(*SIGN)
+        signed(*SIGN, "--replace")
     found = signed.json("trust", "export", "--format", "sigstore", "--trust", trust)
     names = {"NAME": identity, "URL": issuer, "RECORD.json": RECORD, "RECORD.sigstore.json": str(signed.bundle)}
     words = [names.get(word, word) for word in found["command"][1:]]

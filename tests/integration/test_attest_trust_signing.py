@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from cryptography import x509
@@ -176,10 +177,12 @@ def test_a_token_is_read_from_a_variable_a_file_or_a_pipe_and_never_told(
     os.close(write)
     assert remote(twin, TokenSource("file", f"/dev/fd/{read}")).identity == PERSON
     os.close(read)
-    secret = "not a token but secret"
-    monkeypatch.setenv("LAB_TOKEN", secret)
+    secrets = ("not a token but secret", "bm90.YSB0b2tlbg.YnV0IHNlY3JldA")
+    for name, secret in zip(("LAB_TOKEN", "LIKE_A_TOKEN"), secrets, strict=True):
+        monkeypatch.setenv(name, secret)
     cases = {
-        TokenSource("variable", "LAB_TOKEN"): "no identity token that can be used",
+        TokenSource("variable", "LAB_TOKEN"): "not an identity token",
+        TokenSource("variable", "LIKE_A_TOKEN"): "no identity token that can be used",
         TokenSource("variable", "UNSET_TOKEN"): "no identity token there",
         TokenSource("file", str(tmp_path / "absent")): "No such file",
         TokenSource(): "nothing here gives one by itself",
@@ -189,7 +192,59 @@ def test_a_token_is_read_from_a_variable_a_file_or_a_pipe_and_never_told(
             _ = remote(twin, source).identity
         assert refused.value.reason == "identity"
         assert refused.value.mend
-        assert secret not in str(refused.value)
+        assert not [secret for secret in secrets if secret in str(refused.value)]
+
+
+@pytest.mark.parametrize("fault", ["phrase", "echo", "shout"])
+@pytest.mark.parametrize("kind", ["file", "ambient", "interactive"])
+def test_a_service_that_says_a_token_again_does_not_get_it_into_our_words(
+    twin: Twin, monkeypatch: pytest.MonkeyPatch, kind: Literal["file", "ambient", "interactive"], fault: Fault
+) -> None:
+    """In its reason phrase, its body or a line that is no answer: refusals go to terminals, and to logs of CI."""
+    given = twin.token()
+    (twin.folder / "token").write_text(given)
+    monkeypatch.setenv("BROWSER", "curl -sL %s")
+    if kind == "ambient":
+        for name, value in twin.surroundings("gitlab").items():
+            monkeypatch.setenv(name, value)
+        given = os.environ["SIGSTORE_ID_TOKEN"]
+    twin.faults["fulcio"] = fault
+    with pytest.raises(Refused) as refused:
+        _ = remote(twin, TokenSource(kind, str(twin.folder / "token"))).identity
+    assert refused.value.reason == "certificate"
+    assert "[token]" in refused.value.message
+    if kind != "interactive":
+        shared = {given[at : at + 16] for at in range(len(given) - 15)}
+        assert not [piece for piece in shared if piece in str(refused.value)]
+    assert "eyJ" not in str(refused.value)  # as every JWT begins
+    assert len(refused.value.message) < 300
+
+
+@pytest.mark.parametrize(("service", "version"), [("fulcio", 2), ("tsa", 1), ("rekor", 1), ("rekor", 2)])
+def test_a_service_that_sends_elsewhere_is_not_followed(
+    twin: Twin, service: Service, version: RekorVersion, tmp_path: Path
+) -> None:
+    """Where tokens and statements go, and over what, is said by the config: not by whoever answers at its addresses."""
+    with running(tmp_path / "elsewhere") as other:
+        twin.elsewhere = f"{other.url}/rekor/api/v2/log/entries"
+        twin.faults[service] = "away"
+        with pytest.raises(Refused, match=f"307: it sends to {other.url}") as refused:
+            sign_record(remote(twin, version=version), RECORD, claims())
+        assert refused.value.reason == SERVICES[service][0]
+        assert other.asked == []
+
+
+@pytest.mark.parametrize("place", ["signingConfig", "trustedRoot"])
+def test_a_config_whose_moments_have_no_zone_is_refused_with_their_place(twin: Twin, place: str) -> None:
+    """The library compares them with ones that have a zone."""
+    value = json.loads(twin.trust_config())
+    service = value[place]["caUrls" if place == "signingConfig" else "certificateAuthorities"][0]
+    service["validFor"]["start"] = "2020-01-01T00:00:00"
+    with pytest.raises(Refused, match="a moment without its zone") as refused:
+        TrustConfig.parse(canonical.dumps(value), "lab.json")
+    assert refused.value.reason == "trust_root"
+    assert str(refused.value.where).startswith(f"lab.json $.{place}.")
+    assert str(refused.value.where).endswith("[0].validFor.start")
 
 
 @pytest.mark.parametrize("seconds", [-1, -3600])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,6 +185,26 @@ CHANGED: dict[str, tuple[Callable[[Suite], Made], str, str]] = {
         "wanted a task of the suite (the suite's files), found zero",
     ),
 }
+
+
+def test_an_archive_whose_keys_would_keep_the_parser_busy_is_refused(
+    trust: LocalTrust, suite: Suite, tmp_path: Path
+) -> None:
+    """One dotted key within the bounds of a file would have held a receiver for hours (attest 5, rows P7, P11)."""
+    hostile = io.BytesIO()
+    with tarfile.open(fileobj=hostile, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        key = f"{'.'.join('a' * 10_000)} = 1\n".encode()
+        for name, content in (("one/before/a.py", b""), ("one/task.toml", key), ("one/tests/a.py", b"")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    files = hostile.getvalue()
+    made = carried(suite)
+    stamp = made.record.suite.model_copy(update={"archive": build.blob(files)})
+    made = Made(made.record.model_copy(update={"suite": stamp}), made.blobs | {sha256_hex(files): files})
+    [found] = failed(judged(trust, made, made.store(tmp_path), by_files(trust, suite)))
+    assert found.name == FILES
+    assert "a key of more than 32 parts" in (found.why or "")
 
 
 @pytest.mark.parametrize("name", CHANGED)

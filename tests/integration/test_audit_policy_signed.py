@@ -14,16 +14,18 @@ from typing import Any
 import pytest
 
 from appliance.audit.checks import record_checks
-from appliance.audit.plausibility import FORMULAS, plausibility_checks
+from appliance.audit.plausibility import RULES, plausibility_checks
 from appliance.audit.policy import Policy
 from appliance.audit.policy_checks import ChallengeStatus, policy_checks
 from appliance.audit.trust import agreement_check, claims_of
 from appliance.digests import sha256_hex
+from appliance.pins import Pin
 from appliance.records.energy import TrialEnergy
 from appliance.records.plan import PlannedEnergy
-from appliance.records.record import Check, PricesStamp
+from appliance.records.record import Check, ImageStamp, PricesStamp
 from appliance.records.trial import CostByWhom, Harvest, LimitsInForce, Usage, UsageByWhom
 from appliance.tasks.model import Limits
+from appliance.trials.stamps import image_stamps
 from attest import Refused, Report, verify
 from attest.checks import Outcome
 from attest.signing import sign_record
@@ -85,6 +87,28 @@ def test_a_believable_record_is_taken_with_every_check_made(
     ]
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [{"composed_images": [build.pin("evil").config]}, {"any_composed_image": True}, {"images": [], "any_image": True}],
+)
+def test_a_solver_s_own_layers_are_taken_where_they_are_pinned_or_that_is_said(
+    rule: dict[str, Any], trust: LocalTrust, tmp_path: Path
+) -> None:
+    """Graded is on the task's image, which stays pinned (row P7)."""
+    made = with_layers()
+    assert failed(judged(trust, made, made.store(tmp_path), policy(trust, suites=rule))) == []
+
+
+def test_a_solver_without_layers_ran_in_its_task_s_image(trust: LocalTrust, tmp_path: Path) -> None:
+    """A record of another one contradicts itself, whoever takes any image (rows P7, V18)."""
+    rule = {"images": [], "any_image": True}
+    made = with_layers(solver=None)
+    [refused] = failed(judged(trust, made, made.store(tmp_path), policy(trust, suites=rule)))
+    assert refused.refusal is not None
+    assert (refused.reason, refused.refusal.where) == ("aggregate", "$.plan.tasks[0].images.composed")
+    assert "is not the task's" in refused.refusal.message
+
+
 @dataclass(frozen=True)
 class Case:
     check: str
@@ -123,6 +147,21 @@ def agent(change: Callable[[int], dict[str, Any]] | None = None, **stamped: Any)
     stamped = {"version": "1.0", "source": "release", **stamped}
     stamp = solver.model_copy(update={"version": stamped["version"], "source": stamped.pop("source")})
     return lambda: believable(change, of, solver=stamp, **stamped)
+
+
+LAYERS = build.pin("layers")
+
+
+def with_layers(solver: Pin | None = LAYERS) -> Made:
+    """Its solver ran in another image than its task's: with layers of its own on it, or with none that it tells of."""
+    of, evil = plan(), build.pin("evil")
+    tasks = tuple(
+        task.model_copy(update={"images": task.images.model_copy(update={"solver": solver, "composed": evil})})
+        for task in of.tasks
+    )
+    of = of.model_copy(update={"tasks": tasks})
+    stamps = (*image_stamps(of), ImageStamp(role="composed:base+reference", pin=evil, locked=True))
+    return believable(of=of, images=tuple({stamp.role: stamp for stamp in stamps}.values()))
 
 
 def host(**changes: Any) -> Callable[[], Made]:
@@ -170,13 +209,13 @@ POLICY_CASES: dict[str, Case] = {
     "a root of too low a level": Case(
         "its root has the least level",
         "least_assurance",
-        "wanted private at least, found local",
+        "wanted private at least, and this root is known here as local",
         policy={"least_assurance": "private"},
     ),
     "a root of too low a level for this signer": Case(
         "its root has the least level",
-        "least_assurance",
-        "wanted public at least, found local",
+        "signers[0].assurance",
+        "wanted public at least, and this root is known here as local",
         policy={"signers": {"assurance": "public"}},
     ),
     "no challenge, and one is required": Case(
@@ -232,6 +271,19 @@ POLICY_CASES: dict[str, Case] = {
         "$.plan.tasks[0].images.task.config",
         "(suites[0].tasks.t1.image), found",
         policy={"suites": {"tasks": {"t1": {"image": f"sha256:{'e' * 64}"}, "t2": {}}}},
+    ),
+    "a solver's layers that are not pinned": Case(
+        "its limits, network and images are the pinned ones",
+        "$.plan.tasks[0].images.composed.config",
+        f"wanted none (suites[0].composed_images), found {build.pin('evil').config}",
+        with_layers,
+    ),
+    "other layers than the pinned ones": Case(
+        "its limits, network and images are the pinned ones",
+        "$.plan.tasks[0].images.composed.config",
+        f"wanted sha256:{'e' * 64} (suites[0].composed_images), found {build.pin('evil').config}",
+        with_layers,
+        {"suites": {"composed_images": [f"sha256:{'e' * 64}"]}},
     ),
     "another task of the same name": Case(
         "its limits, network and images are the pinned ones",
@@ -716,6 +768,9 @@ def check_case(case: Case, trust: LocalTrust, tmp_path: Path) -> None:
     assert refusal is not None
     assert (refusal.reason, refusal.word, refusal.where) == (case.reason, case.word, case.where)
     assert case.words in refusal.message
+    if case.word == "implausible":
+        rule = next(rule for rule in RULES if rule.name == case.check)
+        assert all(f"{key} = " in refusal.message for key in rule.bounds)
 
 
 @pytest.mark.parametrize("name", POLICY_CASES)
@@ -737,7 +792,7 @@ def test_what_is_beyond_belief_is_found_by_the_one_formula_that_is_for_it(
 def test_every_formula_has_a_record_that_only_it_refuses() -> None:
     """None is there that was never seen to fail (row P8)."""
     elsewhere = {"it was signed before now"}  # below: `now` is no part of a record
-    assert {case.check for case in PLAUSIBLE_CASES.values()} | elsewhere == {name for name, _ in FORMULAS}
+    assert {case.check for case in PLAUSIBLE_CASES.values()} | elsewhere == {rule.name for rule in RULES}
 
 
 def test_every_rule_of_a_policy_has_a_record_that_only_it_refuses(trust: LocalTrust) -> None:
@@ -768,11 +823,15 @@ def test_a_record_with_several_figures_beyond_belief_names_every_one(trust: Loca
             5: {"harvest": no_file_changed()},
         }.get(number, {})
     )
-    found = failed(judged(trust, made, made.store(tmp_path), policy(trust)))
+    by = policy(trust)
+    rules = by.plausibility
+    found = failed(judged(trust, made, made.store(tmp_path), by))
     assert {outcome.name: outcome.why for outcome in found} == {
-        "its walls end at their limits": "$.trials[1].wallSeconds: 700.123 s, and its limit is 600 s",
+        "its walls end at their limits": "$.trials[1].wallSeconds: 700.123 s, and its limit is 600 s; the policy"
+        f" has wall_slack_seconds = {rules.wall_slack_seconds:g}",
         "its CPU time fits its walls": "$.trials[2].cpuSeconds: solver: 50.000 s of CPU in 1.262 s on 1 cpus"
-        " (and 1 more)",
+        f" (and 1 more); the policy has cpu_tolerance = {rules.cpu_tolerance:g},"
+        f" cpu_slack_seconds = {rules.cpu_slack_seconds:g}",
         "its memory fits its limits": "$.trials[0].peakMemoryMib: 9000 MiB, and its limit is 2048 MiB",
         "what is resolved was changed": "$.trials[4].harvest.changed: resolved, its baseline failed, and no file was"
         " changed (and 1 more)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,8 @@ from appliance.audit.policy_checks import policy_checks
 from appliance.audit.policy_signers import candidates, refuse_revoked
 from appliance.audit.trust import claims_of
 from attest import Refused, Report, verify
-from attest.roots import Assurance, PinnedRoot
+from attest.checks import Check
+from attest.roots import Assurance
 from attest.signing import sign_record, sign_statement
 from attest.statement import VSA_TYPE, build_about
 from attest.trust.local import ISSUER, LocalTrust, open_or_init
@@ -35,19 +36,26 @@ def bundle(trust: LocalTrust) -> bytes:
     return sign_record(trust, made.record.canonical(), claims_of(made.record))
 
 
-def root(trust: LocalTrust, level: Assurance) -> PinnedRoot:
-    """The same root, as one whose level a person gave."""
-    content = trust.root.content
-    return PinnedRoot("board", content, hashlib.sha256(content).hexdigest(), level)
+def at_level(check: Check, level: Assurance) -> Check:
+    """Of a record whose root has this level here; all else of a deployment is as of our own instance."""
+    return replace(check, run=lambda verified: check.run(replace(verified, assurance=level)))
 
 
 def judged(
-    trust: LocalTrust, bundle: bytes, by: Policy, level: Assurance = "local", existed_by: datetime | None = None
+    trust: LocalTrust,
+    bundle: bytes,
+    by: Policy,
+    level: Assurance = "local",
+    existed_by: datetime | None = None,
+    *,
+    now: datetime | None = None,
 ) -> Report:
-    checks = policy_checks(by, now=datetime.now(UTC), blobs=None, challenge=None, existed_by=existed_by)[:3]
+    looked_at = now or datetime.now(UTC)
+    checks = policy_checks(by, now=looked_at, blobs=None, challenge=None, existed_by=existed_by)[:3]
     assert checks[-1].name == REVOKED
     content = believable().record.canonical()
-    return verify(content, bundle, root(trust, level), trust.identity, ISSUER, checks)
+    levelled = [at_level(check, level) for check in checks]
+    return verify(content, bundle, trust.root, trust.identity, ISSUER, levelled)
 
 
 def at(moment: datetime) -> str:
@@ -55,8 +63,11 @@ def at(moment: datetime) -> str:
 
 
 def revoking(trust: LocalTrust, after: datetime, **whom: str) -> Policy:
+    """Of two signers: the one of this trust, and a stranger of almost his name."""
     entry = {**(whom or {"identity": trust.identity}), "after": at(after), "reason": "the key was on a stolen disk"}
-    return policy(trust, revoked=[entry])
+    [own] = tables(trust)["signers"]
+    stranger = {**own, "root_sha256": "a" * 64, "identity": f"{trust.identity}0"}
+    return policy(trust, signers=[own, stranger], revoked=[entry])
 
 
 def test_under_somebody_else_s_clock_what_was_signed_before_the_cut_off_stands(
@@ -81,10 +92,18 @@ def test_under_somebody_else_s_clock_what_was_signed_after_the_cut_off_is_refuse
 
 def test_under_a_local_clock_no_cut_off_saves_a_record(trust: LocalTrust, bundle: bytes) -> None:
     """Whoever has the key has the clock, and would sign for last year: all of it is refused (row P12)."""
+    later = datetime.now(UTC) + HOUR
     with pytest.raises(Refused) as refused:
-        judged(trust, bundle, revoking(trust, datetime.now(UTC) + HOUR))
+        judged(trust, bundle, revoking(trust, later), now=later + HOUR)
     assert refused.value.word == "revoked"
     assert "by its own clock, which proves nothing" in refused.value.message
+
+
+@pytest.mark.parametrize("level", ["local", "private", "public"])
+def test_a_cut_off_that_is_not_reached_yet_revokes_nothing(level: Assurance, trust: LocalTrust, bundle: bytes) -> None:
+    """What lies here now was signed before it: the verifier's own clock says so, whatever the level (row P12)."""
+    later = datetime.now(UTC) + HOUR
+    judged(trust, bundle, revoking(trust, later), level, existed_by=later + HOUR)
 
 
 def test_under_a_local_clock_a_record_stands_that_another_clock_saw_before_the_cut_off(
@@ -104,7 +123,12 @@ def test_one_certificate_or_a_whole_root_may_be_revoked(trust: LocalTrust, bundl
     assert report.verified is not None
     serial = report.verified.certificate_serial
     earlier = datetime.now(UTC) - HOUR
-    for whom in ({"serial": serial}, {"root_sha256": trust.root.sha256}):
+    for whom in (
+        {"serial": serial},
+        {"serial": f"{int(serial, 16):040x}"},  # one number, as other programs print it
+        {"serial": f"0{int(serial, 16):X}"},
+        {"root_sha256": trust.root.sha256},
+    ):
         with pytest.raises(Refused, match="revoked from"):
             judged(trust, bundle, revoking(trust, earlier, **whom), "public")
     for whom in ({"serial": f"{int(serial, 16) + 1:x}"}, {"root_sha256": "a" * 64}, {"identity": f"{trust.identity}0"}):
@@ -114,14 +138,14 @@ def test_one_certificate_or_a_whole_root_may_be_revoked(trust: LocalTrust, bundl
 def test_a_verifier_s_word_is_revoked_as_a_signer_s_is(trust: LocalTrust) -> None:
     """The same question to any statement that was verified (rows P3, P12)."""
     payload = build_about("record.json", "a" * 64, {"verifier": {"id": "x"}}, VSA_TYPE)
-    held = verify_statement(
-        sign_statement(trust, payload, VSA_TYPE), root(trust, "public"), trust.identity, ISSUER, VSA_TYPE
-    )
-    refuse_revoked(revoking(trust, datetime.now(UTC) + HOUR), held)
+    signed = sign_statement(trust, payload, VSA_TYPE)
+    held = replace(verify_statement(signed, trust.root, trust.identity, ISSUER, VSA_TYPE), assurance="public")
+    now = datetime.now(UTC)
+    refuse_revoked(revoking(trust, now + HOUR), held, now + 2 * HOUR)
     with pytest.raises(Refused, match="revoked from"):
-        refuse_revoked(revoking(trust, datetime.now(UTC) - HOUR), held)
+        refuse_revoked(revoking(trust, now - HOUR), held, now)
     with pytest.raises(Refused, match="revoked from"):
-        refuse_revoked(revoking(trust, datetime.now(UTC) - HOUR, serial=held.certificate_serial), held)
+        refuse_revoked(revoking(trust, now - HOUR, serial=held.certificate_serial), held, now)
 
 
 def two_signers(trust: LocalTrust, **other: Any) -> Policy:

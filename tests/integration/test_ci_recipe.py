@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.ci_bench import Runner, StepFailed, build_wheel, dependencies, read, run_gitlab
+from tests.ci_bench import Runner, StepFailed, build_wheel, dependencies, run_gitlab
 from tests.judges_bench import cosign
 from tests.services_bench import Services
 from tests.services_desk import Desk
@@ -84,12 +84,6 @@ def test_the_action_runs_signs_and_publishes_by_the_workflows_name(
     }
     runner.run(inputs)
     assert_published(desk, services, desk.folder / "published", "github", WORKFLOW)
-    publish = read("action.yml")["runs"]["steps"][-1]
-    undecided = {f"inputs.{name}": value for name, value in {**inputs, "to": "published", "with-suite": ""}.items()}
-    with pytest.raises(StepFailed) as failed:
-        runner.step(publish, undecided)
-    assert failed.value.status == 2
-    assert "with-suite is true or false" in failed.value.said
 
 
 def test_the_template_runs_signs_and_publishes_by_the_pipelines_name(

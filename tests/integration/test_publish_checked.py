@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ from attest.trust.local import LocalTrust
 from attest.verification import verify_statement
 from tests import record_builder as build
 from tests.attest_forge import edited
-from tests.publish_bench import Home, files
+from tests.publish_bench import Home, archived, files, suite_archive
 from tests.sigstore_twin import WORKFLOW, Twin, running
 
 
@@ -53,7 +54,7 @@ def _judged(trust: LocalTrust, record: str, **details: Any) -> bytes:
 
 def test_a_site_is_verified_by_the_line_that_publish_prints(home: Home) -> None:
     """Index and records, held to a root whose digest came by another way (issue 5, 3)."""
-    home("publish", home.signed(build.record()), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
     words = home.err.rpartition("anyone checks it with: appliance ")[2].split()
     found = home.json(*words)
     assert found["verified"]
@@ -63,17 +64,61 @@ def test_a_site_is_verified_by_the_line_that_publish_prints(home: Home) -> None:
     assert home.refused(*words[:pin], *words[pin + 2 :], status=7)["reason"] == "trust_root"
 
 
+def test_the_line_that_publish_prints_is_of_the_folder_as_it_is(home: Home) -> None:
+    """With a suite withheld, now or before, it lets blobs be missing, and the reader is told of it (issue 5, 3)."""
+    archive = suite_archive(home.folder / "tasks/pair")
+    record, blobs = archived(archive)
+    home("publish", home.signed(record, blobs=blobs), "--to", "site", "--without-suite")
+    home("publish", home.signed(build.record(), "two"), "--to", "site", "--with-suite")
+    words = _line(home)
+    assert words[-1] == "--allow-missing-blobs"
+    told = home(*words).splitlines()
+    assert sum("but for blobs that are not here: not there: $.suite.archive" in line for line in told) == 1
+    assert told[-1] == "2 verified of 2 records (1 without all blobs)"
+    assert "2 entries, 2 records, 0 verdicts" in home.err
+    refused = home(*words[:-1], status=7)
+    assert "(--blobs DIR, or --allow-missing-blobs)" in refused
+
+
+def test_a_reader_who_can_remember_nothing_is_told_so_and_the_site_is_verified(home: Home) -> None:
+    """A checkpoint is kept for later, and nothing that is checked now depends on it."""
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
+    words = _line(home)
+    assert home.json(*words)["indexes"][0]["remembered"] is True
+    home.environment["XDG_DATA_HOME"] = "/proc/none"  # takes no file, whoever asks
+    assert home.json(*words)["indexes"][0]["remembered"] is False
+    assert "is not remembered, so an older index would pass here: /proc/none/" in home.err
+
+
+def test_a_place_that_takes_no_file_is_the_hosts_fault(home: Home) -> None:
+    """Status 4 and the place, no traceback: /proc says `no such file` where others say `not permitted`."""
+    path = home.signed(build.record())
+    for words in (
+        ("trust", "export", "--out", "/proc/x.json"),
+        ("trust", "checkpoint", "--out", "/proc/x"),
+        ("publish", path, "--to", "/proc/x", "--with-suite"),
+    ):
+        home(*words, status=4)
+        assert "/proc" in home.err
+        assert "nothing can be made here" in home.err
+
+
+def _line(home: Home) -> list[str]:
+    """What publish printed last for its readers, as a shell reads it."""
+    return shlex.split(home.err.rpartition("anyone checks it with: appliance ")[2])
+
+
 def test_a_run_folder_has_no_index_and_a_site_without_trust_options_says_that_its_was_not_looked_at(home: Home) -> None:
     """`indexes` is a list of what was checked, and of nothing else."""
-    home("publish", home.signed(build.record()), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
     assert home.json("verify", "one", "--trust", "local")["indexes"] == []
 
 
 def test_a_site_put_back_to_an_older_state_is_refused_by_a_reader_who_came_before(home: Home) -> None:
     """Class `replay`, though every signature in it holds (row P9)."""
-    home("publish", home.signed(build.record()), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
     shutil.copytree(home.folder / "site", home.folder / "old")
-    home("publish", home.signed(build.record(date="2026-01-02T03:04:06Z"), "two"), "--to", "site")
+    home("publish", home.signed(build.record(date="2026-01-02T03:04:06Z"), "two"), "--to", "site", "--with-suite")
     home("verify", "old", "--trust", "local", status=7)
     home("verify", "site", "--trust", "local")
     assert home.refused("verify", "old", "--trust", "local", status=7)["reason"] == "replay"
@@ -81,8 +126,8 @@ def test_a_site_put_back_to_an_older_state_is_refused_by_a_reader_who_came_befor
 
 def test_a_record_that_was_taken_out_of_a_site_is_missed(home: Home) -> None:
     """With its bundle and its blobs: the index names it."""
-    home("publish", home.signed(build.record()), "--to", "site")
-    home("publish", home.signed(build.record(date="2026-01-02T03:04:06Z"), "two"), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
+    home("publish", home.signed(build.record(date="2026-01-02T03:04:06Z"), "two"), "--to", "site", "--with-suite")
     gone = sorted((home.folder / "site/records").glob(f"{'?' * 64}.json"))[0]
     gone.unlink()
     bundle_path(gone).unlink()
@@ -101,12 +146,21 @@ def test_a_board_publishes_others_records_under_its_own_index(home: Home, tmp_pa
     with (home.folder / ".config/bench-appliance/roots.toml").open("a") as roots:
         roots.write("\n[[root]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items()))
     who = ("--identity", theirs.identity, "--issuer", theirs.issuer)
-    home("publish", str(record), "--to", "board", "--records-trust", "sender", *who)
-    assert "--index-trust" in home.err
+    home("publish", str(record), "--to", "board", "--with-suite", "--records-trust", "sender", *who)
+    ready = _line(home)
+    assert home.json(*ready)["verified"]
     [line] = [json.loads(text) for text in (home.folder / "board/index.jsonl").read_text().splitlines()]
     assert line["signer"] == {"root": theirs.root.sha256, "identity": theirs.identity, "issuer": theirs.issuer}
     assert (home.folder / "board/trusted_root.json").read_bytes() == own.root.content
     assert (home.folder / f"board/roots/{theirs.root.sha256}.json").read_bytes() == theirs.root.content
+    assert home.json(*ready[: ready.index("--index-identity")], status=2)["error"]["mend"].startswith(
+        "--index-identity"
+    )
+    home("publish", home.signed(build.record(date="2026-01-02T03:04:06Z"), "own"), "--to", "board2", "--with-suite")
+    home("publish", str(record), "--to", "board2", "--with-suite", "--records-trust", "sender", *who)
+    several = _line(home)
+    assert several[2:4] == ["--policy", "FILE"]
+    assert "--index-trusted-root" in several
     words = ("verify", "board", "--trust", "sender", *who)
     found = home.json(*words, "--index-trust", "local")
     assert (found["verified"], found["indexes"][0]["records"]) == (True, 1)
@@ -203,7 +257,7 @@ def test_a_site_is_signed_by_a_deployment_as_well(home: Home, deployment: Twin) 
     token = ("--trust", "lab", "--identity-token", "token")
     record = home.keep(build.record())
     home("sign", record, *token)
-    home("publish", record, "--to", "site", *token)
+    home("publish", record, "--to", "site", "--with-suite", *token)
     deployment.close()
     who = ("--trust", "lab", "--identity", WORKFLOW, "--issuer", deployment.issuer)
     found = home.json("verify", "site", *who)
@@ -222,11 +276,11 @@ def test_a_deployment_that_fails_leaves_the_index_as_it_was(home: Home, deployme
     record = home.keep(build.record())
     home("sign", record, *token)
     deployment.faults["rekor"] = "error"
-    home("publish", record, "--to", "site", *token, status=7)
+    home("publish", record, "--to", "site", "--with-suite", *token, status=7)
     assert "index.jsonl" not in files(home.folder / "site")
     assert "checkpoint.sigstore.json" not in files(home.folder / "site")
     deployment.faults.clear()
-    home("publish", record, "--to", "site", *token)
+    home("publish", record, "--to", "site", "--with-suite", *token)
 
 
 # -------------------------------------------------------------------------------------------------- statements

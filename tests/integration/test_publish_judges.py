@@ -60,7 +60,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     )
     stated = vsa.build(said, path.name, sha256_hex(record.canonical()))
     (home.folder / "v.sigstore.json").write_bytes(sign_statement(trust, stated, statement.VSA_TYPE))
-    home("publish", str(path), "--to", "site", "--verdict", "v.sigstore.json", "--verdict-trust", "local")
+    home(
+        "publish", str(path), "--to", "site", "--with-suite", "--verdict", "v.sigstore.json", "--verdict-trust", "local"
+    )
     return home
 
 

@@ -76,7 +76,7 @@ def test_stamps_that_no_published_record_has_are_refused_with_their_place(home: 
     decisions: Stamps)."""
     path, made = _STAMPS[name]
     record = home.signed(made())
-    refused = home.refused("publish", record, "--to", "site", status=3)
+    refused = home.refused("publish", record, "--to", "site", "--with-suite", status=3)
     assert refused["where"] == f"{record}: {path}"
     assert refused["reason"] == "unpublishable"
     assert refused["message"]
@@ -87,7 +87,7 @@ def test_a_release_of_the_harness_and_of_the_subject_may_be_published(home: Home
     """A wheel knows no commit, a release of a solver none either: both have a version (decisions: Stamps)."""
     release = {"commit": None, "source": "release"}
     record = _of_a_command(solver=release, harness=build.harness_stamp(commit=None, dirty=None))
-    [done] = home.json("publish", home.signed(record), "--to", "site")["published"]
+    [done] = home.json("publish", home.signed(record), "--to", "site", "--with-suite")["published"]
     assert (done["line"]["version"], done["line"]["commit"], done["line"]["model"]) == ("1.0", None, "none")
 
 
@@ -96,7 +96,7 @@ def test_a_dry_run_is_no_result(home: Home) -> None:
     plan = build.plan()
     record = build.record(plan, [build.trial("t1", "skipped")], []).model_copy(update={"dry_run": True})
     path = home.keep(record)
-    refused = home.refused("publish", path, "--to", "site", status=3)
+    refused = home.refused("publish", path, "--to", "site", "--with-suite", status=3)
     assert refused["where"].endswith("$.dryRun")
 
 
@@ -155,7 +155,7 @@ def test_a_record_that_nobody_could_verify_is_not_published(home: Home, name: st
     spoil, status, reason = _UNVERIFIABLE[name]
     record = home.signed(build.record())
     spoil(home, home.folder / record)
-    refused = home.refused("publish", record, "--to", "site", status=status)
+    refused = home.refused("publish", record, "--to", "site", "--with-suite", status=status)
     assert refused["reason"] == reason
     assert record.removesuffix("one.json") in refused["where"]
     assert not files(home.folder / "site")
@@ -165,7 +165,7 @@ def test_one_bad_record_among_good_ones_keeps_all_of_them_back(home: Home) -> No
     """All or nothing of one command."""
     good, bad = home.signed(build.record()), home.signed(build.record(date="2026-01-02T03:04:06Z"), "two")
     _altered(home, home.folder / bad)
-    home("publish", good, bad, "--to", "site", status=7)
+    home("publish", good, bad, "--to", "site", "--with-suite", status=7)
     assert not files(home.folder / "site")
 
 
@@ -174,7 +174,7 @@ def test_joules_of_simulated_counters_are_never_published(home: Home) -> None:
     fake = measured(measured_plan(["t1"], solver="reference", kind="reference"), counters=[simulated()])
     record = home.signed(fake.record, blobs=fake.blobs)
     home("verify", record, "--trust", "local")
-    assert home.refused("publish", record, "--to", "site", status=7)["reason"] == "policy"
+    assert home.refused("publish", record, "--to", "site", "--with-suite", status=7)["reason"] == "policy"
     assert not files(home.folder / "site")
 
 
@@ -183,11 +183,11 @@ def test_a_record_of_somebody_else_is_held_to_whom_the_publisher_names(home: Hom
     other = Home(tmp_path / "other", home._monkeypatch)
     record = other.signed(build.record())
     home("trust", "init")
-    refused = home.refused("publish", str(other.folder / record), "--to", "site", status=7)
+    refused = home.refused("publish", str(other.folder / record), "--to", "site", "--with-suite", status=7)
     assert refused["reason"] in {"time", "certificate", "identity"}
     wrong = ("--identity", "https://appliance.local.invalid/0")
     own = home.signed(build.record())
-    assert home.refused("publish", own, "--to", "site", *wrong, status=7)["reason"] == "identity"
+    assert home.refused("publish", own, "--to", "site", "--with-suite", *wrong, status=7)["reason"] == "identity"
 
 
 # ------------------------------------------------------------------------------------------------------- where to
@@ -198,20 +198,20 @@ def test_a_folder_that_holds_something_else_is_left_alone(home: Home) -> None:
     record = home.signed(build.record())
     (home.folder / "docs").mkdir()
     (home.folder / "docs/mine.txt").write_text("mine")
-    assert "mine.txt" in home.refused("publish", record, "--to", "docs", status=2)["message"]
+    assert "mine.txt" in home.refused("publish", record, "--to", "docs", "--with-suite", status=2)["message"]
     (home.folder / "file").write_text("x")
-    home("publish", record, "--to", "file", status=2)
+    home("publish", record, "--to", "file", "--with-suite", status=2)
     assert files(home.folder / "docs") == {"mine.txt": b"mine"}
 
 
 def test_nothing_to_publish_is_a_refusal(home: Home) -> None:
     """No record, an empty folder, a verdict without its root."""
     (home.folder / "empty").mkdir()
-    home("publish", "--to", "site", status=2)
-    home("publish", "empty", "--to", "site", status=3)
+    home("publish", "--to", "site", "--with-suite", status=2)
+    home("publish", "empty", "--to", "site", "--with-suite", status=3)
     record = home.signed(build.record())
-    home("publish", record, "--to", "site", "--verdict", "v.sigstore.json", status=2)
-    home("publish", record, "--to", "site", "--verdict-trust", "local", status=2)
+    home("publish", record, "--to", "site", "--with-suite", "--verdict", "v.sigstore.json", status=2)
+    home("publish", record, "--to", "site", "--with-suite", "--verdict-trust", "local", status=2)
     assert not (home.folder / "site").exists()
 
 

@@ -26,6 +26,7 @@ from appliance.submissions import publish
 from appliance.submissions.published import Site, read_site
 from attest import statement, vsa
 from attest.errors import Refused
+from attest.index import CHECKPOINT
 from attest.signing import sign_statement
 from tests import record_builder as build
 from tests.publish_bench import Home, archived, files, suite_archive
@@ -58,7 +59,7 @@ def test_every_file_is_named_by_its_content_and_verifies_as_it_lies(home: Home) 
     """records/<sha256>.json, its bundle beside it, blobs by digest, the roots; `verify` takes the record where it lies,
     and so does sigstore's own verifier (attest.md 7)."""
     record = build.record()
-    home("publish", home.signed(record), "--to", "site")
+    home("publish", home.signed(record), "--to", "site", "--with-suite")
     found = files(home.folder / "site")
     sha, root = sha256_hex(record.canonical()), home.trust().root
     assert set(found) == {
@@ -84,19 +85,19 @@ def test_every_file_is_named_by_its_content_and_verifies_as_it_lies(home: Home) 
 def test_published_twice_it_is_the_same_folder(home: Home) -> None:
     """Idempotent: not a byte changes, and every row says `there` (issue 5, 3)."""
     path = home.signed(build.record())
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     once = files(home.folder / "site")
-    again = home.json("publish", path, "--to", "site")
+    again = home.json("publish", path, "--to", "site", "--with-suite")
     assert [done["state"] for done in again["published"]] == ["there"]
     assert files(home.folder / "site") == once
 
 
 def test_the_index_only_grows_and_each_checkpoint_names_the_last(home: Home) -> None:
     """A second record adds one line behind the first; whole run folders can be given (row P1's index)."""
-    home("publish", home.signed(build.record()), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
     first = (home.folder / "site/index.jsonl").read_bytes()
     home.signed(_another(1), "two")
-    second = home.json("publish", "two", "--to", "site")
+    second = home.json("publish", "two", "--to", "site", "--with-suite")
     assert (home.folder / "site/index.jsonl").read_bytes().startswith(first)
     assert second["checkpoint"]["size"] == 2
     assert second["checkpoint"]["previous"]["size"] == 1
@@ -107,14 +108,14 @@ def test_blobs_may_lie_elsewhere(home: Home) -> None:
     """`--blobs DIR`, as `verify` has it."""
     path = home.signed(build.record())
     (home.folder / "one/blobs").rename(home.folder / "elsewhere")
-    home("publish", path, "--to", "site", "--blobs", "elsewhere")
+    home("publish", path, "--to", "site", "--with-suite", "--blobs", "elsewhere")
     assert (home.folder / "site/blobs/sha256" / sha256_hex(build.PATCH)).read_bytes() == build.PATCH
 
 
 def test_a_dry_run_says_all_of_it_and_writes_nothing(home: Home) -> None:
     """`--dry-run`."""
     path = home.signed(build.record())
-    found = home.json("publish", path, "--to", "site", "--dry-run")
+    found = home.json("publish", path, "--to", "site", "--with-suite", "--dry-run")
     assert [done["state"] for done in found["published"]] == ["added"]
     assert found["reveals"][found["published"][0]["line"]["record"]]["transcripts"] == 1
     assert not (home.folder / "site").exists()
@@ -123,19 +124,19 @@ def test_a_dry_run_says_all_of_it_and_writes_nothing(home: Home) -> None:
 def test_a_record_that_is_signed_anew_keeps_the_bundle_that_was_published(home: Home) -> None:
     """The index names a bundle's digest: another bundle never takes its place (V24)."""
     path = home.signed(build.record())
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     once = files(home.folder / "site")
     home("sign", path)
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     assert files(home.folder / "site") == once
 
 
 def test_every_row_shows_a_model(home: Home) -> None:
     """Row Z40: `none` where no model has a part in it, its name where one has."""
-    home("publish", home.signed(build.record()), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
     assert "model none" in home.out
     named = build.record(build.plan(model="m-1"))
-    home("publish", home.signed(named, "two"), "--to", "site")
+    home("publish", home.signed(named, "two"), "--to", "site", "--with-suite")
     assert "model m-1" in home.out
     assert [line["model"] for line in _lines(home)] == ["none", "m-1"]
 
@@ -144,15 +145,16 @@ def test_every_row_shows_a_model(home: Home) -> None:
 
 
 def test_the_suite_goes_along_where_that_was_asked_for_and_is_named_where_it_does_not(home: Home) -> None:
-    """`--without-suite` withholds one blob, by digest; `--with-suite` later adds it and one line (issue 5, 3)."""
+    """`--without-suite` withholds its answers, by digest; `--with-suite` later adds them and one line (issue 5, 3)."""
     archive = suite_archive(home.folder / "tasks/pair")
     record, blobs = archived(archive)
     path, digest = home.signed(record, blobs=blobs), sha256_hex(archive)
+    answers = sorted([digest, sha256_hex(build.PATCH), sha256_hex(build.BASELINE_OUTPUT)])
     home("publish", path, "--to", "site", "--without-suite")
-    assert _lines(home)[0]["withheld"] == [digest]
+    assert _lines(home)[0]["withheld"] == answers
     assert not (home.folder / "site/blobs/sha256" / digest).exists()
     home("publish", path, "--to", "site", "--with-suite")
-    assert [line["withheld"] for line in _lines(home)] == [[digest], []]
+    assert [line["withheld"] for line in _lines(home)] == [answers, []]
     assert (home.folder / "site/blobs/sha256" / digest).read_bytes() == archive
     [listed] = _read(home).records
     assert not listed.line.withheld
@@ -163,7 +165,7 @@ def test_the_suite_goes_along_where_that_was_asked_for_and_is_named_where_it_doe
 def test_transcripts_are_withheld_where_that_was_asked_for(home: Home) -> None:
     """`--without-transcripts` leaves out what solvers printed, and nothing else."""
     path = home.signed(build.record())
-    home("publish", path, "--to", "site", "--without-transcripts")
+    home("publish", path, "--to", "site", "--with-suite", "--without-transcripts")
     assert _lines(home)[0]["withheld"] == [sha256_hex(build.PRINTED)]
     assert not (home.folder / "site/blobs/sha256" / sha256_hex(build.PRINTED)).exists()
     assert (home.folder / "site/blobs/sha256" / sha256_hex(build.PATCH)).exists()
@@ -181,12 +183,12 @@ def test_both_records_of_a_delta_are_published_together_or_one_after_the_other(h
     without, corrected = (
         home.signed(record, name) for record, name in zip(_halves(), ("without", "with"), strict=True)
     )
-    home("publish", corrected, "--to", "site", status=3)
-    home("publish", corrected, without, "--to", "site")
+    home("publish", corrected, "--to", "site", "--with-suite", status=3)
+    home("publish", corrected, without, "--to", "site", "--with-suite")
     half = next(line for line in _lines(home) if line["selfCorrect"])
     assert half["baseline"] == sha256_hex(_halves()[0].canonical())
-    home("publish", without, "--to", "later")
-    home("publish", corrected, "--to", "later")
+    home("publish", without, "--to", "later", "--with-suite")
+    home("publish", corrected, "--to", "later", "--with-suite")
     assert _read(home, "later").checkpoint.size == 2
 
 
@@ -195,13 +197,15 @@ def test_a_record_of_another_experiment_is_no_half_of_a_delta(home: Home, change
     """Row Z42: the pair is one plan but for self-correction."""
     other = home.signed(build.record(build.plan(**{"auto": "high", **changes})), "other")
     corrected = home.signed(_halves()[1], "with")
-    assert "$.selfCorrect" in home.refused("publish", corrected, other, "--to", "site", status=3)["where"]
+    assert (
+        "$.selfCorrect" in home.refused("publish", corrected, other, "--to", "site", "--with-suite", status=3)["where"]
+    )
 
 
 def test_a_site_that_lost_one_half_of_a_delta_is_refused_by_who_reads_it(home: Home) -> None:
     """Row Z42, from the reader's side: signed by the genuine publisher all the same."""
     halves = [home.signed(record, name) for record, name in zip(_halves(), ("without", "with"), strict=True)]
-    home("publish", *halves, "--to", "site")
+    home("publish", *halves, "--to", "site", "--with-suite")
     lines = [line for line in _lines(home) if line["selfCorrect"]]
     for name in ("index.jsonl", "checkpoint.sigstore.json"):
         (home.folder / "site" / name).unlink()
@@ -252,7 +256,7 @@ def test_a_doubters_verdict_goes_along_with_its_root_and_what_it_compared(home: 
     record = build.record()
     path, verdict = home.signed(record), _verdict(doubter, record)
     words = _known(home, doubter)
-    home("publish", path, "--to", "site", "--verdict", str(verdict), *words)
+    home("publish", path, "--to", "site", "--with-suite", "--verdict", str(verdict), *words)
     assert "verdict passed (BENCH_REPRODUCED_WITHIN_TOLERANCE)" in home.out
     [told] = _read(home).verdicts
     bundle = verdict.read_bytes()
@@ -263,7 +267,7 @@ def test_a_doubters_verdict_goes_along_with_its_root_and_what_it_compared(home: 
     assert found[f"verdicts/{told.bundle}.sigstore.json"] == bundle
     assert found[f"roots/{told.signer.root}.json"] == doubter.trust().root.content
     assert found[f"blobs/sha256/{told.verdict}"] == verdict.with_name("verdict.json").read_bytes()
-    home("publish", path, "--to", "site", "--verdict", str(verdict), *words)
+    home("publish", path, "--to", "site", "--with-suite", "--verdict", str(verdict), *words)
     assert files(home.folder / "site") == found
 
 
@@ -273,16 +277,20 @@ def test_a_verdict_that_does_not_hold_is_not_published(home: Home, doubter: Home
     path, verdict = home.signed(record), _verdict(doubter, record)
     words = _known(home, doubter)
     wrong = ("--verdict-trust", "local")
-    assert home.refused("publish", path, "--to", "site", "--verdict", str(verdict), *wrong, status=7)["reason"]
+    assert home.refused("publish", path, "--to", "site", "--with-suite", "--verdict", str(verdict), *wrong, status=7)[
+        "reason"
+    ]
     stranger = _verdict(doubter, _another(1), "stranger")
-    refused = home.refused("publish", path, "--to", "site", "--verdict", str(stranger), *words, status=3)
+    refused = home.refused(
+        "publish", path, "--to", "site", "--with-suite", "--verdict", str(stranger), *words, status=3
+    )
     assert "not published here" in refused["message"]
     beside = verdict.with_name("verdict.json")
     beside.write_bytes(beside.read_bytes().replace(b"reproduced", b"diverged", 1))
-    refused = home.refused("publish", path, "--to", "site", "--verdict", str(verdict), *words, status=3)
+    refused = home.refused("publish", path, "--to", "site", "--with-suite", "--verdict", str(verdict), *words, status=3)
     assert refused["where"].endswith("verdict.json")
     beside.unlink()
-    home("publish", path, "--to", "site", "--verdict", str(verdict), *words, status=3)
+    home("publish", path, "--to", "site", "--with-suite", "--verdict", str(verdict), *words, status=3)
     assert not files(home.folder / "site")
 
 
@@ -295,14 +303,14 @@ def test_the_slsa_twin_of_a_record_goes_along(home: Home) -> None:
     path = home.folder / home.signed(record)
     twin = sign_twin(record, record.canonical(), path.name, home.trust())
     twin_path(path).write_bytes(twin)
-    home("publish", str(path), "--to", "site")
+    home("publish", str(path), "--to", "site", "--with-suite")
     [listed] = _read(home).twins
     sha = sha256_hex(record.canonical())
     assert (listed.record, listed.bundle) == (sha, sha256_hex(twin))
     assert files(home.folder / "site")[f"records/{sha}.provenance.sigstore.json"] == twin
     other = _another(1)
     twin_path(path).write_bytes(sign_twin(other, other.canonical(), path.name, home.trust()))
-    assert home.refused("publish", str(path), "--to", "other", status=7)["reason"] == "subject"
+    assert home.refused("publish", str(path), "--to", "other", "--with-suite", status=7)["reason"] == "subject"
 
 
 # ------------------------------------------------------------------------------------------------ changed by others
@@ -319,6 +327,7 @@ _CHANGED: dict[str, tuple[str, Callable[[Home], Any]]] = {
     "a bundle gone": ("bundle", lambda h: _some(h, "records/*.sigstore.json").unlink()),
     "a bundle changed": ("bundle", lambda h: _append(_some(h, "records/*.sigstore.json"))),
     "a line changed": ("replay", lambda h: _replace(h.folder / "site/index.jsonl", b'"none"', b'"some"')),
+    "a line added": ("replay", lambda h: _append(h.folder / "site/index.jsonl")),
     "a line gone": ("replay", lambda h: (h.folder / "site/index.jsonl").write_bytes(b"")),
     "no index": ("replay", lambda h: (h.folder / "site/index.jsonl").unlink()),
     "no checkpoint": ("replay", lambda h: (h.folder / "site/checkpoint.sigstore.json").unlink()),
@@ -343,7 +352,7 @@ def _linked(path: Path) -> None:
 @pytest.mark.parametrize("name", list(_CHANGED))
 def test_a_site_that_somebody_changed_is_refused_by_who_reads_it(home: Home, name: str) -> None:
     """Each with its class; an unlisted file more is nobody's concern."""
-    home("publish", home.signed(build.record()), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
     (home.folder / "site/records" / f"{'f' * 64}.json").write_text("{}")
     _read(home)
     reason, change = _CHANGED[name]
@@ -353,19 +362,44 @@ def test_a_site_that_somebody_changed_is_refused_by_who_reads_it(home: Home, nam
     assert refused.value.reason == reason
 
 
+def test_lines_that_nobody_signed_are_cut_by_publishing_again(home: Home) -> None:
+    """What a publisher who was cut off left, or somebody else: a reader is refused, `replay`, and told the mend."""
+    path = home.signed(build.record())
+    home("publish", path, "--to", "site", "--with-suite")
+    _append(home.folder / "site/index.jsonl")
+    refused = home.refused("verify", "site", "--trust", "local", status=7)
+    assert (refused["reason"], refused["where"]) == ("replay", "site/index.jsonl")
+    assert "goes on for 1 B behind what its checkpoint counts" in refused["message"]
+    home("publish", path, "--to", "site", "--with-suite")
+    home("verify", "site", "--trust", "local")
+
+
+def test_what_lies_beside_a_record_is_none_for_any_verb_that_takes_a_folder(home: Home) -> None:
+    """An anchor, a twin and a bundle, whatever they hold (docs/signing.md)."""
+    path = home.folder / home.signed(build.record())
+    home("sign", str(path), "--provenance")
+    path.with_name("one.anchor.json").write_text('{"schema":"anchor-v1"}')
+    assert home.json("verify", "one", "--trust", "local")["count"] == {"verified": 1}
+    home("report", "one")
+    assert [found["state"] for found in home.json("publish", "one", "--to", "site", "--with-suite")["published"]] == [
+        "added",
+        "added",
+    ]
+
+
 def test_a_site_put_back_to_an_older_state_is_refused_by_who_saw_the_newer(home: Home, tmp_path: Path) -> None:
     """Rollback: by its reader, and by its publisher before anything is written (row P9)."""
     paths = [home.signed(build.record()), home.signed(_another(1), "two"), home.signed(_another(2), "three")]
-    home("publish", paths[0], "--to", "site")
+    home("publish", paths[0], "--to", "site", "--with-suite")
     shutil.copytree(home.folder / "site", tmp_path / "old")
-    home("publish", paths[1], "--to", "site")
+    home("publish", paths[1], "--to", "site", "--with-suite")
     newest = home.folder / "newest"
     (home.folder / "site").rename(newest)
     shutil.copytree(tmp_path / "old", home.folder / "site")
     with pytest.raises(Refused, match="shrunk"):
         _read(home)
     before = files(home.folder / "site")
-    assert home.refused("publish", paths[2], "--to", "site", status=7)["reason"] == "replay"
+    assert home.refused("publish", paths[2], "--to", "site", "--with-suite", status=7)["reason"] == "replay"
     assert files(home.folder / "site") == before
     _read(home, "newest")
 
@@ -373,31 +407,31 @@ def test_a_site_put_back_to_an_older_state_is_refused_by_who_saw_the_newer(home:
 def test_a_site_that_vanished_is_not_begun_anew_where_it_was(home: Home) -> None:
     """The publisher remembers the folder as well: another origin there is a fork (row P9)."""
     path = home.signed(build.record())
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     shutil.rmtree(home.folder / "site")
-    refused = home.refused("publish", path, "--to", "site", status=7)
+    refused = home.refused("publish", path, "--to", "site", "--with-suite", status=7)
     assert refused["reason"] == "replay"
     assert "once had 1 entries" in refused["message"]
-    home("publish", path, "--to", "anew")
+    home("publish", path, "--to", "anew", "--with-suite")
 
 
 def test_a_site_of_another_publisher_is_not_written_to(home: Home, doubter: Home) -> None:
     """Its index is held to whoever publishes now."""
-    home("publish", home.signed(build.record()), "--to", "site")
+    home("publish", home.signed(build.record()), "--to", "site", "--with-suite")
     before = files(home.folder / "site")
     other = doubter.signed(_another(1))
-    doubter("publish", other, "--to", str(home.folder / "site"), status=7)
+    doubter("publish", other, "--to", str(home.folder / "site"), "--with-suite", status=7)
     assert files(home.folder / "site") == before
 
 
 def test_a_blob_that_was_damaged_is_mended_by_publishing_again(home: Home) -> None:
     """The name says what it has to be."""
     path = home.signed(build.record())
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     once = files(home.folder / "site")
     _append(_some(home, "blobs/sha256/*"))
     _some(home, "records/*.sigstore.json").unlink()
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     assert files(home.folder / "site") == once
 
 
@@ -433,15 +467,16 @@ def test_a_publisher_killed_at_any_file_is_finished_by_the_same_command(home: Ho
     """kill -9 before each write in turn, every other time with half a draft of it: the reader sees nothing or all, and
     a second run ends as a first one would have (row P10's way of counting)."""
     path, half = home.signed(build.record()), "half" if at % 2 else "whole"
-    words = [sys.executable, "-c", _KILLED, str(at), half, "publish", path, "--to", "site"]
+    words = [sys.executable, "-c", _KILLED, str(at), half, "publish", path, "--to", "site", "--with-suite"]
     environment = {**os.environ, **home.environment, "PYTHONPATH": str(_ROOT)}
     ended = subprocess.run(words, cwd=home.folder, env=environment, check=False, capture_output=True)
     assert ended.returncode == -signal.SIGKILL
     with pytest.raises(Refused) as refused:
         _read(home)
-    assert refused.value.reason == "usage"
-    home("publish", path, "--to", "site")
-    home("publish", path, "--to", "clean")
+    begun = (home.folder / "site/trusted_root.json").exists() and not (home.folder / f"site/{CHECKPOINT}").exists()
+    assert refused.value.reason == ("replay" if begun else "usage")
+    home("publish", path, "--to", "site", "--with-suite")
+    home("publish", path, "--to", "clean", "--with-suite")
     assert set(files(home.folder / "site")) == set(files(home.folder / "clean"))
     _read(home)
 
@@ -449,7 +484,7 @@ def test_a_publisher_killed_at_any_file_is_finished_by_the_same_command(home: Ho
 def test_hidden_files_of_others_stay(home: Home) -> None:
     """A folder that a web server or a CI system knows by its own dotfiles."""
     path = home.signed(build.record())
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     theirs = [
         home.folder / "site" / name for name in (".gitlab-ci.yml", ".well-known.txt", "records/.htaccess.old_copy")
     ]
@@ -457,7 +492,7 @@ def test_hidden_files_of_others_stay(home: Home) -> None:
         one.write_text("theirs")
     draft = home.folder / "site/records" / f".{'a' * 60}.abcd_123"
     draft.write_text("half")
-    home("publish", home.signed(_another(1), "two"), "--to", "site")
+    home("publish", home.signed(_another(1), "two"), "--to", "site", "--with-suite")
     assert all(one.read_text() == "theirs" for one in theirs)
     assert not draft.exists()
 
@@ -468,7 +503,7 @@ def test_publishers_at_once_leave_one_site_with_every_record_once(home: Home) ->
     environment = {**os.environ, **home.environment, "PYTHONPATH": str(_ROOT)}
     publishers = [
         subprocess.Popen(
-            [sys.executable, "-m", "appliance.cli.main", "publish", path, "--to", "site"],
+            [sys.executable, "-m", "appliance.cli.main", "publish", path, "--to", "site", "--with-suite"],
             cwd=home.folder,
             env=environment,
             stdout=subprocess.DEVNULL,
@@ -487,7 +522,7 @@ def test_a_publisher_waits_for_one_who_has_begun(home: Home, monkeypatch: pytest
     """What is to be added is decided under the lock: a second one with the same record finds it there (row P10)."""
     path = home.signed(build.record())
     environment = {**os.environ, **home.environment, "PYTHONPATH": str(_ROOT)}
-    words = [sys.executable, "-m", "appliance.cli.main", "publish", path, "--to", "site"]
+    words = [sys.executable, "-m", "appliance.cli.main", "publish", path, "--to", "site", "--with-suite"]
     second: list[subprocess.Popen[bytes]] = []
 
     def written(*given: Any) -> None:
@@ -503,7 +538,7 @@ def test_a_publisher_waits_for_one_who_has_begun(home: Home, monkeypatch: pytest
     write = publish._write
     with monkeypatch.context() as patched:
         patched.setattr(publish, "_write", written)
-        home("publish", path, "--to", "site")
+        home("publish", path, "--to", "site", "--with-suite")
     told, _ = second[0].communicate()
     assert second[0].returncode == 0
     assert told.startswith(b"there")
@@ -525,7 +560,7 @@ def test_a_full_disk_is_the_hosts_fault_and_the_same_command_goes_on_from_there(
 
     with monkeypatch.context() as patched:
         patched.setattr("appliance.submissions.publish_files.write_atomically", full)
-        assert home.refused("publish", path, "--to", "site", status=4)["reason"] == "disk_full"
+        assert home.refused("publish", path, "--to", "site", "--with-suite", status=4)["reason"] == "disk_full"
     assert not [name for name in files(home.folder / "site") if Path(name).name.startswith(".")]
-    home("publish", path, "--to", "site")
+    home("publish", path, "--to", "site", "--with-suite")
     _read(home)

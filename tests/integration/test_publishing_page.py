@@ -108,8 +108,8 @@ def test_publishing_again_adds_nothing(day: tuple[Path, list[Typed]]) -> None:
 def test_the_doubter_checks_the_folder_with_nothing_but_it_and_a_card(day: tuple[Path, list[Typed]]) -> None:
     """`verify DIR`: index and record, every blob there (issue 5, 3)."""
     ended = _said(day, "doubter", "appliance verify site")
-    assert "1 verified of 1 records" in ended.stdout
-    assert "an index of 1 entries" in ended.stderr
+    assert "1 verified of 1 record" in ended.stdout
+    assert "an index of 1 entry" in ended.stderr
 
 
 def test_the_doubter_ran_it_again_and_signed_for_that(day: tuple[Path, list[Typed]]) -> None:
@@ -140,8 +140,8 @@ def test_the_receiver_accepts_it_as_verified_and_once(day: tuple[Path, list[Type
 def test_the_board_is_held_to_the_receiver_and_its_records_to_her_policy(day: tuple[Path, list[Typed]]) -> None:
     """Another's record under her own index, her verdict beside it; a reader checks both at once (rows P1, P3)."""
     ended = _said(day, "doubter", "appliance verify board")
-    assert "1 accepted of 1 records" in ended.stdout
-    assert "an index of 2 entries, 1 records, 1 verdicts" in ended.stderr
+    assert "1 accepted of 1 record" in ended.stdout
+    assert "an index of 2 entries, 1 record, 1 verdict" in ended.stderr
     lines = [json.loads(line) for line in (day[0] / "receiver/board/index.jsonl").read_text().splitlines()]
     assert [line["kind"] for line in lines] == ["record", "verdict"]
     assert lines[1]["levels"] == ["BENCH_TIER_VERIFIED"]

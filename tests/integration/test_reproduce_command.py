@@ -219,3 +219,6 @@ def test_another_solver_under_the_same_name_is_named(tmp_path: Path) -> None:
     assert "$.plan.solver.digest" in ended.stderr
     recorded = Record.read(tmp_path / "r/records/tool.json").plan.solver.digest
     assert f"has digest {recorded[:12]} in the record and {read_definition(solver).digest[:12]} here" in ended.stderr
+    words = ("reproduce", "r/records/tool.json", "--solver", "./none.toml")
+    ended = _appliance(*words, cwd=tmp_path, home=tmp_path, status=2)
+    assert "no such file: ./none.toml" in ended.stderr

@@ -69,7 +69,7 @@ def test_a_run_whose_deployment_fails_at_the_end_keeps_its_record_unsigned(there
     kept = next(text for text in ran.stderr.splitlines() if "is kept, unsigned" in text)
     twin.faults.clear()
     words = kept.partition("once that is mended: appliance ")[2].split()
-    signed = typed(there, *words, "--token-env", "LAB_TOKEN")
+    signed = typed(there, *words)
     assert signed.returncode == 0, signed.stderr
     assert (there / "r/records/noop.sigstore.json").is_file()
 

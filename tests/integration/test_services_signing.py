@@ -97,7 +97,7 @@ def test_github_actions_and_gitlab_name_themselves_by_what_they_offer_their_runs
     }
     desk.types("trust", "init", "--name", "lab", "--config", services.trust_config)
     for kind, (name, environment) in shapes.items():
-        signed = desk.says("sign", desk.record, "--trust", "lab", **environment)
+        signed = desk.says("sign", desk.record, "--trust", "lab", "--replace", **environment)
         assert (signed["identity"], signed["issuer"]) == (name, services.issuer_url(kind))
         assert verified(desk, name, services.issuer_url(kind))["verified"]
         lacking = {key: value for key, value in environment.items() if not key.endswith("TOKEN")}

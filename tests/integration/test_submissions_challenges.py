@@ -14,15 +14,13 @@ from appliance.audit.trust import open_or_init_local
 from appliance.digests import sha256_hex
 from appliance.records.record import Record
 from appliance.submissions.challenge import Challenge, ChallengedPolicy, ChallengedSuite, moment, new_challenge
-from appliance.submissions.intake import take_in
 from appliance.submissions.issuing import issue
-from appliance.submissions.roots import roots_of
 from appliance.submissions.store import Store
 from appliance.tasks.reader import read_suite
 from attest import statement
 from attest.verification import verify_statement
 from tests import record_builder as build
-from tests.submissions_bench import Receiver, Sender, files_of, genuine, home_of, policy_text, terms_at, trials
+from tests.submissions_bench import Receiver, Sender, files_of, genuine, home_of, policy_text, taken_at, trials
 from tests.tasks_made import make_task
 
 SUITE = sha256_hex(b"suite")
@@ -62,11 +60,12 @@ def issued(receiver: Receiver, *, ago: int = 1, suite: str = SUITE, policy: str 
     return challenge
 
 
-def met(challenge: Challenge, minutes: int = 5, **planned: Any) -> Record:
-    """Of a run that began some minutes after it was issued."""
+def met(challenge: Challenge, minutes: int = 5, run: str = "", **planned: Any) -> Record:
+    """Of a run that began some minutes after it was issued; by default each minute is another run."""
     of = build.plan(("t1", "t2"), challenge=challenge.sha256, **planned)
     began = moment(challenge.issued_at) + timedelta(minutes=minutes)
-    return build.record(of, trials(of, began=began), version="1.0", commit="1" * 40, record_id=f"run-{minutes}")
+    number = f"{run or f'run-{minutes}'}.{of.solver.name}"
+    return build.record(of, trials(of, began=began), version="1.0", commit="1" * 40, record_id=number)
 
 
 def reasons(document: Any) -> list[tuple[str, str]]:
@@ -84,16 +83,23 @@ def test_a_record_that_meets_its_challenge_is_accepted_once(sender: Sender, rece
 
 
 def test_one_run_of_several_solvers_meets_one_challenge(sender: Sender, receiver: Receiver) -> None:
-    """Each of its records has a plan of its own; two of one plan are two tries."""
+    """Row P5: two records of one solver are two tries, whatever else their plans say, and so are two runs."""
     challenge = issued(receiver)
-    records = (met(challenge, 5), met(challenge, 7, solver="noop", kind="noop"))
+    records = (met(challenge, 5, "one"), met(challenge, 7, "one", solver="noop", kind="noop"))
     found = receiver.intake(sender.submission(*records, to="run"), sender)
     assert found["accepted"] == 2
-    again = issued(receiver)
-    tries = [met(again, hour) for hour in (8, 9)]
-    refused = receiver.intake(sender.submission(*tries, to="tries"), sender, status=7)
-    assert (refused["accepted"], refused["excluded"]) == (1, 1)
-    assert "of the same plan" in reasons(refused)[0][1]
+    for at, (second, says) in enumerate(
+        (
+            ({}, "of the same solver and model"),
+            ({"run": "tries", "passes": 2}, "of the same solver and model"),
+            ({"run": "second", "solver": "noop", "kind": "noop"}, "of another run"),
+        )
+    ):
+        again = issued(receiver)
+        tries = [met(again, 8 + 3 * at, "tries"), met(again, 9 + 3 * at, **second)]
+        refused = receiver.intake(sender.submission(*tries, to=f"tries{at}"), sender, status=7)
+        [late] = [one for one in refused["records"] if one["status"] == "excluded"]
+        assert says in late["reasons"][0]["message"]
 
 
 def test_a_run_that_began_before_its_challenge_was_made_waits_for_a_person(sender: Sender, receiver: Receiver) -> None:
@@ -116,11 +122,8 @@ def test_a_record_that_came_in_time_and_was_mended_later_still_meets_it(sender: 
     record = met(challenge)
     lost = build.blob(build.PATCH).sha256
     receiver.intake(sender.submission(record, to="one", without=[lost]), sender, status=7)
-    late = terms_at(receiver, sender, datetime.now(UTC) + timedelta(hours=25))
-    keeper, _ = open_or_init_local()
-    store = Store(receiver.store, (keeper.root, keeper.identity, keeper.issuer))
-    _, stamps = roots_of(late.policy, [sender.trust.root_path])
-    taken = take_in(sender.submission(record, to="two"), store, late, stamps, keeper)
+    late = datetime.now(UTC) + timedelta(hours=25)
+    taken = taken_at(receiver, sender, sender.submission(record, to="two"), late)
     assert [line.decision.status for line in taken.lines] == ["accepted"]
 
 
@@ -274,3 +277,14 @@ def test_challenges_of_two_stores_do_not_pass_for_each_other(
     refused = receiver.intake(folder, sender, status=7)
     assert "by another store" in reasons(refused)[0][1]
     assert files_of(receiver.store / "challenges") == before
+
+
+def test_a_signature_whose_document_was_never_written_goes_with_the_next_intake(
+    sender: Sender, receiver: Receiver
+) -> None:
+    """Row P10: what a kill between the two leaves; a challenge that was handed out stays."""
+    lost, kept = issued(receiver), issued(receiver)
+    folder = receiver.store / "challenges"
+    (folder / f"{lost.sha256}.json").unlink()
+    receiver.intake(sender.submission(met(kept)), sender)
+    assert sorted(path.name for path in folder.iterdir()) == [f"{kept.sha256}.json", f"{kept.sha256}.sigstore.json"]

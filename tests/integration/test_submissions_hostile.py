@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
+from appliance.audit.trust import claims_of
 from appliance.digests import sha256_hex
 from appliance.errors import InputRefused
 from appliance.records.record import Record
 from appliance.submissions.tree import TreeBounds, copy_submission, list_submission
+from attest import canonical
+from attest.signing import sign_record
 from tests import record_builder as build
 from tests.submissions_bench import Receiver, Sender, files_of, genuine, trials
 
@@ -106,6 +109,12 @@ def _many_records(folder: Path) -> None:
         (folder / f"records/{at}.json").write_bytes(b"{}")
 
 
+def _many_verdicts(folder: Path) -> None:
+    (folder / "verdicts").mkdir()
+    for at in range(1025):
+        (folder / f"verdicts/{at}.sigstore.json").touch()
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -121,6 +130,7 @@ def _many_records(folder: Path) -> None:
         (_deep_folders, "over the bound of 8 folders in each other"),
         (_a_name_that_drives_a_terminal, "a name that cannot be printed"),
         (_many_records, "over the bound of 256 records"),
+        (_many_verdicts, "over the bound of 1024 verdicts"),
     ],
 )
 @pytest.mark.parametrize("verb", ["intake", "check"])
@@ -279,3 +289,57 @@ def test_any_bytes_in_any_place_come_to_a_decision(
     found = receiver.intake(folder, sender, status=7 if own or what == "record" else 0)
     [judged] = [one for one in found["records"] if one["record"] == sha256_hex(record.canonical())]
     assert judged["status"] == ("excluded" if own else "accepted")
+
+
+@pytest.mark.parametrize("signed", [False, True], ids=["unsigned", "signed"])
+def test_a_record_that_fits_no_schema_is_refused_for_that_once_and_never_read(
+    sender: Sender, receiver: Receiver, signed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of lists took 25 s: each of 49 checks read it anew, and said the same of it (row P7). What is said
+    beside it is not about its content: that it is unsigned, or that its statement repeats it rightly."""
+    asked: list[str] = []
+
+    class Counting(Record):
+        @classmethod
+        def model_validate_json(cls, *words: Any, **options: Any) -> Record:
+            asked.append("model")
+            return Record.model_validate_json(*words, **options)
+
+        @classmethod
+        def from_canonical(cls, *words: Any, **options: Any) -> Record:
+            asked.append("canonical")
+            return Record.from_canonical(*words, **options)
+
+    monkeypatch.setattr("appliance.audit.opened.Record", Counting)
+    monkeypatch.setattr("appliance.submissions.examining.Record", Counting)
+    folder = sender.submission(genuine(), unsigned=not signed)
+    (record,) = [path for path in (folder / "records").glob("*.json") if "sigstore" not in path.name]
+    if signed:
+        value = canonical.loads(record.read_bytes())
+        value["trials"] = [{}] * 500
+        content = canonical.dumps(value)
+        record.write_bytes(content)
+        claims = claims_of(genuine())
+        record.with_name(f"{record.stem}.sigstore.json").write_bytes(
+            sign_record(sender.trust, content, claims, name=record.name)
+        )
+    else:
+        record.write_bytes(b"[" + b"[]," * 500 + b"[]]")
+    (found,) = receiver.check(folder, sender, status=7)["records"]
+    first, other = found["reasons"]
+    assert first["word"] == "schema_mismatch"
+    assert "not checked: the record does not fit" in other["message"] if signed else other["word"] == "policy"
+    assert asked == []
+
+
+def test_a_machine_without_the_memory_for_it_is_said_to_be_that(
+    sender: Sender, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row P11: status 4 and one line, whatever was too long to be held."""
+
+    def exhausted(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("appliance.submissions.intake.check_submission", exhausted)
+    refused = receiver.json(*receiver.words("check", sender.submission(genuine()), sender), status=4)
+    assert refused["error"]["message"] == "out of memory"

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appliance.audit.trust import bundle_path, open_or_init_local
+from appliance.cli.main import run
 from appliance.digests import sha256_hex
 from appliance.records.record import Record
-from attest import statement, vsa
+from appliance.submissions import summaries
+from attest import canonical, statement, vsa
 from attest.verification import verify_statement
 from tests import record_builder as build
-from tests.submissions_bench import Receiver, Sender, equal_walls, files_of, genuine, policy_text
+from tests.attest_forge import Forge
+from tests.submissions_bench import (
+    Receiver,
+    Sender,
+    equal_walls,
+    files_of,
+    genuine,
+    home_of,
+    policy_text,
+    taken_at,
+)
 
 REPORTED = "reported"
 
@@ -94,8 +108,6 @@ def test_an_unsigned_record_is_taken_as_reported_only_where_the_policy_takes_tha
     assert only(both.intake(unsigned, to="plain", unsigned=True))["tier"] == "reported"
     assert only(both.intake(signed, to="signed"))["tier"] == "auditable"
     both.receiver.capsys.readouterr()
-    from appliance.cli.main import run
-
     assert run(["submission", "show", str(both.receiver.store)]) == 0
     tiers = [line.split()[1] for line in both.receiver.capsys.readouterr().out.splitlines() if "accepted" in line]
     assert tiers == ["auditable", "reported"]
@@ -188,6 +200,88 @@ def test_a_summary_that_is_not_about_this_record_by_a_listed_verifier_counts_for
     assert (line["tier"], line["reproductions"]) == ("auditable", [])
 
 
+@pytest.mark.parametrize(
+    ("trials", "more", "tier"),
+    [
+        ((1, 2), "", "verified"),  # a sample, which the policy does not ask to be larger
+        ((1, 2), "least_compared_share = 0.5\n", "verified"),
+        ((1, 2), "least_compared_share = 0.51\n", "auditable"),
+        ((1, 1), "", "auditable"),
+        ((2, 3), "", "auditable"),
+    ],
+)
+def test_a_reproduction_counts_by_the_trials_that_the_record_has(
+    both: Both, doubter: Sender, trials: tuple[int, int], more: str, tier: str
+) -> None:
+    """Row P3: not by what a summary says that there are; and how many were run again is the policy's to ask."""
+    both.receiver.keeps(both.sender, verifiers=[doubter], verifier_more=more)
+    record = genuine()
+    assert len(record.trials) == 2
+    folder = both.sender.submission(record)
+    _with_summary(folder, lambda bundle: doubter.reproduced(record, bundle, trials=trials))
+    line = only(both.receiver.intake(folder, both.sender, doubter))
+    assert (line["tier"], len(line["reproductions"])) == (tier, tier == "verified")
+
+
+def test_one_summary_counts_once_however_often_it_is_written_down(both: Both, doubter: Sender) -> None:
+    """Rows P3, P11: copies with other white space neither fill the index nor keep the submission out, and
+    each is checked once, whichever records it lies beside."""
+    both.receiver.keeps(both.sender, verifiers=[doubter])
+    record = genuine()
+    folder = both.sender.submission(record)
+    _with_summary(folder, lambda bundle: doubter.reproduced(record, bundle))
+    both.sender.submission(genuine(hour=6))
+    said = (folder / "verdicts/reproduced.sigstore.json").read_bytes()
+    for at in range(1, 20):
+        (folder / f"verdicts/{at}.sigstore.json").write_bytes(said + b" " * at)
+    taken = both.receiver.intake(folder, both.sender, doubter)
+    tiers = {one["record"]: (one["tier"], len(one["reproductions"])) for one in taken["records"]}
+    assert tiers.pop(sha256_hex(record.canonical())) == ("verified", 1)
+    assert list(tiers.values()) == [("auditable", 0)]
+    assert taken["verdictsPassedOver"] == []
+
+
+def test_each_summary_is_checked_once_whatever_record_it_is_about(
+    both: Both, doubter: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row P11: what strangers send costs by its length, not by its length times the records; one that claims another
+    name than a verifier's costs no verification at all."""
+    both.receiver.keeps(both.sender, verifiers=[doubter])
+    record = genuine()
+    folder = both.sender.submission(record)
+    _with_summary(folder, lambda bundle: doubter.reproduced(record, bundle))
+    [bundle] = (folder / "records").glob("*.sigstore.json")
+    stranger = Sender(doubter.home / "stranger")
+    (folder / "verdicts/other.sigstore.json").write_bytes(stranger.reproduced(record, bundle.read_bytes()))
+    both.sender.submission(genuine(hour=6))
+    checked: list[str] = []
+
+    def counting(content: bytes, *held_to: Any) -> Any:
+        checked.append(sha256_hex(content))
+        return verify_statement(content, *held_to)
+
+    monkeypatch.setattr(summaries, "verify_statement", counting)
+    assert both.receiver.check(folder, both.sender, doubter)["accepted"] == 2
+    assert checked == [sha256_hex((folder / "verdicts/reproduced.sigstore.json").read_bytes())]
+
+
+def test_what_was_accepted_comes_to_a_person_where_a_listed_verifier_saw_it_fail(both: Both, doubter: Sender) -> None:
+    """Rows P3, P8: whoever brings his word; once a person has released it, it stays."""
+    both.receiver.keeps(both.sender, verifiers=[doubter])
+    record = genuine()
+    folder = both.sender.submission(record)
+    accepted = only(both.receiver.intake(folder, both.sender, doubter))["record"]
+    _with_summary(folder, lambda bundle: doubter.reproduced(record, bundle, "diverged"))
+    doubted = both.receiver.intake(folder, both.sender, doubter, status=7)
+    assert (only(doubted)["status"], words(doubted)) == ("quarantined", ["implausible"])
+    kept = both.receiver.store
+    assert [path.name[:64] for path in (kept / "quarantine").glob("*")] == [accepted, accepted]
+    assert not list((kept / "records").glob("*"))
+    both.receiver.json("submission", "release", str(kept), accepted, "--reason", "ran it again, it held")
+    assert words(both.receiver.intake(folder, both.sender, doubter, status=7)) == ["replayed"]
+    assert [one["status"] for one in both.receiver.shown()["records"]] == ["accepted"]
+
+
 def test_a_listed_verifier_who_saw_it_diverge_puts_it_into_quarantine(both: Both, doubter: Sender) -> None:
     """Rows P3, P8: a person looks at it before it counts."""
     both.receiver.keeps(both.sender, verifiers=[doubter])
@@ -250,7 +344,7 @@ def test_a_blob_that_is_not_there_is_named(both: Both, blob: bytes, named: str) 
 
 def test_a_required_blob_that_was_not_given_is_named(both: Both) -> None:
     """Row P6: the policy asks for the suite's archive, and the record has none."""
-    both.receiver.keeps(both.sender, more='[blobs]\nrequired = ["journal", "suite"]\n')
+    both.receiver.keeps(both.sender, suite_more="any_image = true", more='[blobs]\nrequired = ["journal", "suite"]\n')
     refused = both.intake(genuine(), status=7)
     assert set(words(refused)) == {"blob_missing"}
     assert any("suite" in (reason["where"] or "") + reason["message"] for reason in only(refused)["reasons"])
@@ -271,7 +365,7 @@ def _other_suite(both: Both) -> str:
 
 
 def _other_image(both: Both) -> str:
-    return policy_text([both.sender], suite_more=f'images = ["sha256:{"0" * 64}"]')
+    return policy_text([both.sender], suite_more=f'images = ["sha256:{"0" * 64}"]\nany_tasks = true')
 
 
 def _other_limit(both: Both) -> str:
@@ -362,6 +456,33 @@ def test_a_person_releases_or_refuses_it_and_signs_for_that(
     assert words(both.intake(record, to="again", status=7))[0] == "replayed"
 
 
+@pytest.mark.parametrize(
+    ("reason", "says"), [("x" * 4097, "over the bound of 4096"), ("\udcff", "is not UTF-8"), (" ", "is empty")]
+)
+def test_a_reason_that_cannot_be_signed_is_refused_before_anything_is(both: Both, reason: str, says: str) -> None:
+    """Row P8: status 2, and nothing is written."""
+    waiting = only(both.intake(equal_walls(), status=7))["record"]
+    before = files_of(both.receiver.store)
+    refused = both.receiver.json(
+        "submission", "release", str(both.receiver.store), waiting, "--reason", reason, status=2
+    )
+    assert says in refused["error"]["message"]
+    assert refused["error"]["where"] == "--reason"
+    assert files_of(both.receiver.store) == before
+
+
+def test_no_reason_begins_a_line_of_its_own_where_a_store_is_shown(both: Both) -> None:
+    """What a keeper or a sender wrote is a value, and forges no record's line."""
+    waiting = only(both.intake(equal_walls(), status=7))["record"]
+    store = str(both.receiver.store)
+    both.receiver.json("submission", "refuse", store, waiting, "--reason", "late\naccepted    verified  " + "0" * 64)
+    both.receiver.capsys.readouterr()
+    assert run(["submission", "show", store]) == 0
+    shown = both.receiver.capsys.readouterr().out.splitlines()
+    assert [text for text in shown if text.startswith("accepted")] == []
+    assert any("late\\naccepted" in text for text in shown)
+
+
 def test_a_record_that_contradicts_itself_is_excluded_whoever_signed_it(both: Both) -> None:
     """Row P8's other side: what is refuted is not merely in doubt."""
     record = genuine()
@@ -409,15 +530,117 @@ def test_a_revoked_signers_later_records_are_excluded_and_the_earlier_ones_stand
     """Row P12: a local clock is the signer's own, so that only what this store had seen before stands."""
     before = genuine(hour=5)
     lost = build.blob(build.PATCH).sha256
-    both.intake(before, to="before", without=[lost], status=7)
+    folder = both.sender.submission(before, without=[lost])
+    both.receiver.intake(folder, both.sender, status=7)
     received = both.receiver.shown()["records"][0]["receivedAt"]
     cut = received.replace("2026-", "2027-", 1)
     both.receiver.keeps(both.sender, version=2, more=_revoked(both, cut))
-    assert only(both.intake(before, to="mended"))["status"] == "accepted"
-    refused = both.intake(genuine(hour=6), to="after", status=7)
-    assert words(refused) == ["revoked"]
-    assert "key lost" in only(refused)["reasons"][0]["message"]
+    later = datetime.fromisoformat(cut) + timedelta(hours=1)
+    (folder / "blobs/sha256" / lost).write_bytes(build.blobs(before)[lost])
+    [mended] = taken_at(both.receiver, both.sender, folder, later).lines
+    assert mended.decision.status == "accepted"
+    sent = both.sender.submission(genuine(hour=6), to="after")
+    [refused] = taken_at(both.receiver, both.sender, sent, later).lines
+    assert [reason.word for reason in refused.decision.reasons] == ["revoked"]
+    assert "key lost" in refused.decision.reasons[0].message
     assert [one["status"] for one in both.receiver.shown()["records"]] == ["accepted", "excluded"]
+
+
+def test_a_record_that_was_here_unsigned_is_no_alibi_for_a_signature_after_the_cut_off(both: Both) -> None:
+    """Row P12: who has the stolen key had the record's bytes received before, and signs them with it after."""
+    record = genuine(hour=5)
+    both.intake(record, to="unsigned", unsigned=True, status=7)
+    received = both.receiver.shown()["records"][0]["receivedAt"]
+    cut = received.replace("2026-", "2027-", 1)
+    both.receiver.keeps(both.sender, version=2, more=_revoked(both, cut))
+    later = datetime.fromisoformat(cut) + timedelta(hours=1)
+    [stolen] = taken_at(both.receiver, both.sender, both.sender.submission(record, to="signed"), later).lines
+    assert [reason.word for reason in stolen.decision.reasons] == ["revoked"]
+
+
+def test_nobody_is_kept_out_by_who_sent_his_bundle_with_white_space_and_without_a_blob(both: Both) -> None:
+    """Rows P4, P9: the log's entry is of the record, not of the bytes that a carrier wrote it down in."""
+    own = both.sender.submission(genuine())
+    spoiled = both.sender.home / "spoiled"
+    shutil.copytree(own, spoiled)
+    [bundle] = (spoiled / "records").glob("*.sigstore.json")
+    bundle.write_bytes(bundle.read_bytes() + b"\n")
+    (spoiled / "blobs/sha256" / build.blob(build.PATCH).sha256).unlink()
+    assert words(both.receiver.intake(spoiled, both.sender, status=7)) == ["blob_missing"]
+    assert only(both.receiver.intake(own, both.sender))["tier"] == "auditable"
+
+
+def test_a_quote_that_no_tpm_made_excludes_a_record_at_the_door_as_for_its_readers(both: Both) -> None:
+    """Rows P6, T1: `check`, `intake` and `verify` see the same statement."""
+    folder = both.sender.submission(genuine())
+    [bundle] = (folder / "records").glob("*.sigstore.json")
+    stated = json.loads(base64.b64decode(json.loads(bundle.read_bytes())["dsseEnvelope"]["payload"]))
+    stated["predicate"]["tpm"] = dict.fromkeys(("quote", "sig", "akPub"), base64.b64encode(b"no quote").decode())
+    bundle.write_bytes(Forge(both.sender.home / "trust").bundle(canonical.dumps(stated)))
+    for look in (both.receiver.check, both.receiver.intake):
+        refused = look(folder, both.sender, status=7)
+        assert words(refused) == ["schema_mismatch"]
+        assert only(refused)["reasons"][0]["where"].startswith("payload $.predicate.tpm")
+
+
+def test_a_root_that_the_receiver_lacks_is_his_to_bring_and_is_held_against_nobody(both: Both, tmp_path: Path) -> None:
+    """Of signers and of verifiers: status 7, what brings it, and nothing is written; his store has no line of it."""
+    doubter = Sender(tmp_path / "doubter")
+    folder = both.sender.submission(genuine())
+    refused = both.receiver.intake(folder, status=7)
+    both.receiver.keeps(both.sender, verifiers=[doubter])
+    deaf = both.receiver.intake(folder, both.sender, status=7)
+    unchecked = both.receiver.check(folder, status=7)
+    for found, root in (
+        (refused, both.sender.trust.root),
+        (deaf, doubter.trust.root),
+        (unchecked, both.sender.trust.root),
+    ):
+        assert found["error"]["reason"] == "trust_root"
+        assert root.sha256 in found["error"]["message"]
+        assert found["error"]["mend"].startswith("--trusted-root FILE")
+    assert not both.receiver.store.exists()
+    assert both.receiver.check(folder, both.sender)["accepted"] == 1  # its sender needs no root of a verifier
+
+
+def test_a_verdict_that_counts_for_no_record_is_named(both: Both, tmp_path: Path) -> None:
+    """Who brings one that does not count learns it, before and after he sends it; and why it may be (row P3)."""
+    doubter = Sender(tmp_path / "doubter")
+    record = genuine()
+    folder = both.sender.submission(record)
+    (folder / "verdicts").mkdir()
+    bundle = bundle_path(next((folder / "records").glob(f"{sha256_hex(record.canonical())}.json"))).read_bytes()
+    (folder / "verdicts/v.sigstore.json").write_bytes(doubter.reproduced(record, bundle))
+    assert both.receiver.check(folder, both.sender)["verdictsPassedOver"] == ["verdicts/v.sigstore.json"]
+    both.receiver.keeps(both.sender, verifiers=[doubter])
+    both.receiver.capsys.readouterr()
+    assert run(both.receiver.words("check", folder, both.sender)) == 0
+    said = both.receiver.capsys.readouterr().err
+    assert "passed over: verdicts/v.sigstore.json: " in said
+    assert f"perhaps because {both.receiver.policy}: the policy's root {doubter.trust.root.sha256}" in said
+    heard = both.receiver.intake(folder, both.sender, doubter)
+    assert (only(heard)["tier"], heard["verdictsPassedOver"]) == ("verified", [])
+
+
+def test_a_file_is_no_store_and_nobody_is_said_to_have_changed_it(both: Both) -> None:
+    """Status 2, and another place is asked for."""
+    folder = both.sender.submission(genuine())
+    words = ["submission", "intake", str(folder), "--into", str(both.receiver.policy)]
+    root = str(both.sender.trust.root_path)
+    refused = both.receiver.json(*words, "--policy", str(both.receiver.policy), "--trusted-root", root, status=2)
+    assert refused["error"]["where"] == str(both.receiver.policy)
+    assert "a store is a folder" in refused["error"]["message"]
+
+
+def test_a_store_under_another_root_is_said_to_be_that(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another person's machine: which file, whose root it is not, and which flag names the right one (row P9)."""
+    both.intake(genuine())
+    with home_of(both.receiver.home / "other", monkeypatch):
+        open_or_init_local()
+        refused = both.receiver.json("submission", "show", str(both.receiver.store), status=7)
+    assert refused["error"]["where"] == str(both.receiver.store / "checkpoint.sigstore.json")
+    assert "no certificate authority of the root local issued its certificate" in refused["error"]["message"]
+    assert "--trust NAME" in refused["error"]["mend"]
 
 
 def test_a_check_says_what_an_intake_would_and_writes_nothing(both: Both) -> None:
@@ -442,8 +665,6 @@ def test_a_check_says_what_an_intake_would_and_writes_nothing(both: Both) -> Non
 
 def test_what_is_said_for_people_names_every_record_and_reason(both: Both) -> None:
     """The same as --json says, a line each."""
-    from appliance.cli.main import run
-
     folder = both.sender.submission(genuine(), without=[build.blob(build.PATCH).sha256])
     both.receiver.capsys.readouterr()
     assert run(both.receiver.words("intake", folder, both.sender)) == 7

@@ -89,7 +89,7 @@ def test_with_the_suite_it_says_what_it_reveals_and_takes_everything(receiver: R
     found = packed(receiver, ran, "--with-suite")
     [shown] = found["reveals"]
     assert (shown["references"], shown["hiddenTests"]) == (["t1"], ["t1", "t2"])
-    assert (shown["transcripts"], shown["diffs"]) == (1, 1)
+    assert (shown["transcripts"], shown["diffs"], shown["referenceDiffs"]) == (1, 0, 1)
     folder = Path(found["folder"])
     sha256 = sha256_hex(ran.record.canonical())
     assert files_of(folder)[f"records/{sha256}.json"] == sha256
@@ -115,7 +115,12 @@ def test_what_it_reveals_is_said_to_people_too(receiver: Receiver, ran: Run) -> 
     assert run(["submission", "pack", str(ran.path), "--to", str(to), "--with-suite"]) == 0
     said = receiver.capsys.readouterr()
     assert said.out == f"{to}\n"
-    for words in ("reference solutions: 1 (t1)", "hidden tests: 2 (t1, t2)", "transcripts: 1", "solvers' diffs: 1"):
+    for words in (
+        "reference solutions: 1 (t1)",
+        "hidden tests: 2 (t1, t2)",
+        "transcripts: 1",
+        "which are reference solutions: 1",
+    ):
         assert words in said.err
 
 
@@ -178,3 +183,40 @@ def test_links_in_a_run_folder_are_not_followed(receiver: Receiver, ran: Run, tm
     shutil.move(path, tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     packed(receiver, ran, "--with-suite", status=3)
+
+
+def test_a_run_folder_is_packed_as_it_is(receiver: Receiver, ran: Run, sender: Sender) -> None:
+    """All its records; a bundle whose record was taken away ends it."""
+    sender.add(ran.folder, genuine(hour=6), name="other")
+    to = str(ran.folder.parent / "packed")
+    words = ("submission", "pack", str(ran.folder), "--without-suite", "--to")
+    assert len(receiver.json(*words, to)["records"]) == 2
+    ran.path.unlink()
+    refused = receiver.json(*words, f"{to}-again", status=3)
+    assert refused["error"]["where"] == str(ran.path.with_suffix(".sigstore.json"))
+
+
+def test_a_suite_that_was_asked_for_goes_along_or_nothing_does(receiver: Receiver, ran: Run) -> None:
+    """Status 3, the blob by its digest, no folder."""
+    (ran.folder / "blobs/sha256" / sha256_hex(ran.archive)).unlink()
+    refused = packed(receiver, ran, "--with-suite", status=3)
+    assert sha256_hex(ran.archive) in refused["error"]["message"]
+    assert not (ran.folder.parent / "packed").exists()
+    packed(receiver, ran, "--without-suite")
+
+
+def test_what_is_no_verdict_about_these_records_is_not_packed_as_one(
+    receiver: Receiver, ran: Run, sender: Sender, tmp_path: Path
+) -> None:
+    """A root, a record's own bundle, a verdict about another record: each by name, and no folder."""
+    other = genuine(hour=6)
+    (tmp_path / "other.sigstore.json").write_bytes(sender.reproduced(other, sender.signed(other)))
+    for path, status, words in (
+        (sender.trust.root_path, 3, "no signed verdict"),
+        (ran.path.with_suffix(".sigstore.json"), 3, "no signed verdict"),
+        (tmp_path / "other.sigstore.json", 2, f"is about record {sha256_hex(other.canonical())[:12]}"),
+    ):
+        refused = packed(receiver, ran, "--without-suite", "--verdict", str(path), status=status)
+        assert words in refused["error"]["message"]
+        assert refused["error"]["where"] == f"--verdict {path}"
+    assert not (ran.folder.parent / "packed").exists()

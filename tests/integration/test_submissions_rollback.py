@@ -171,7 +171,7 @@ def test_an_older_trusted_root_stops_an_intake(sender: Sender, receiver: Receive
     known = Path(receiver.home / "config/bench-appliance/roots.toml")
 
     def known_as_board(one: Sender) -> None:
-        entry = {"name": "board", "path": one.trust.root_path, "sha256": one.trust.root.sha256, "assurance": "private"}
+        entry = {"name": "board", "path": one.trust.root_path, "sha256": one.trust.root.sha256, "assurance": "local"}
         local = known.read_text().split('[[root]]\nname = "board"')[0]
         lines = "\n".join(f'{key} = "{value}"' for key, value in entry.items())
         known.write_text(f"{local.rstrip()}\n\n[[root]]\n{lines}\n")

@@ -138,3 +138,18 @@ def test_a_part_of_what_was_read_has_the_form_of_any_value(value: Any) -> None:
     with suppress(NotCanonical):
         content = canonical._slow_form({"part": value})
         assert canonical.dumps_part(canonical.loads_canonical(content)["part"]) == content[len('{"part":') : -1]
+
+
+@given(st.integers(0, 70), st.sampled_from([[], {}, 1, "x", [1], {"a": []}]), st.booleans())
+def test_what_is_written_is_read_again_however_deep(around: int, inside: Any, objects: bool) -> None:
+    """`dumps` refuses the depth that `loads` refuses, empty containers included (row V21)."""
+    value = inside
+    for _ in range(around):
+        value = {"a": value} if objects else [value]
+    try:
+        content = canonical.dumps(value)
+    except NotCanonical as refusal:
+        assert "nested deeper than 64" in str(refusal)
+        assert _deepest(json.dumps(value).encode()) > canonical.MAX_DEPTH
+    else:
+        assert canonical.loads_canonical(content) == value

@@ -22,7 +22,8 @@ NOW = datetime(2026, 11, 30, tzinfo=UTC)
 NUMBERS = [0, -1, 2**53 - 1, -(2**53) + 1, 0.5, 5e-324, -0.1]
 TEXTS = ["", "x" * 300, "\u202e", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "2026-01-02T03:04:05"]
 EDGES = [None, True, *NUMBERS, *TEXTS, [], {}, "0" * 64]
-GOOD = toml(tables(revoked=[{"identity": "x", "after": "2026-11-30T12:00:00Z", "reason": "r"}]))
+REVOKED = {"root_sha256": "a" * 64, "after": "2026-11-30T12:00:00Z", "reason": "r"}
+GOOD = toml(tables(revoked=[REVOKED]))
 RECORDS = [made.record.json_value() for made in (believable(of=plan(passes=1)), metered(lambda _: 25.0, trials=1))]
 
 
@@ -123,7 +124,7 @@ def test_a_policy_file_with_any_bytes_anywhere_is_read_or_refused(data: st.DataO
 @given(st.data())
 def test_a_policy_with_any_value_for_any_key_is_read_or_refused(data: st.DataObject) -> None:
     """Of the right syntax, and the wrong kind."""
-    values: Any = tables(revoked=[{"identity": "x", "after": "2026-11-30T12:00:00Z", "reason": "r"}])
+    values: Any = tables(revoked=[dict(REVOKED)])
     *way, last = data.draw(st.sampled_from([place for place in places(values) if place]))
     inner = values
     for part in way:

@@ -71,6 +71,14 @@ def test_the_statement_is_what_slsa_says_a_summary_is() -> None:
     assert "inputAttestations" not in json.loads(vsa.build(_summary(_reproduced()), "r.json", _A))["predicate"]
 
 
+@pytest.mark.parametrize("recorded", [0, 4])
+def test_nothing_is_reproduced_by_looking_at_no_trial(recorded: int) -> None:
+    """A verification over nothing is a refusal; that nothing could be compared may be said (row P3)."""
+    with pytest.raises(ValidationError, match="no trial was compared"):
+        _reproduced(compared_trials=0, recorded_trials=recorded)
+    assert not _summary(_reproduced(compared_trials=0, recorded_trials=recorded, outcome="incomparable")).passed
+
+
 @pytest.mark.parametrize("outcome", ["diverged", "incomparable"])
 def test_what_was_not_reproduced_is_a_failed_summary(outcome: str) -> None:
     """Only `reproduced` is worth the level that makes a record `verified` (rows P3, R5)."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from pydantic import BaseModel
 
 from appliance import schemas
 from appliance.audit.documents import check_file
-from appliance.audit.plausibility import FORMULAS
+from appliance.audit.plausibility import RULES
 from appliance.audit.plausible_shapes import Plausibility
 from appliance.audit.policy import MAX_BYTES, policy_of, read_policy
 from appliance.audit.policy_shapes import PolicyToml
@@ -23,6 +25,7 @@ from appliance.errors import InputRefused
 from appliance.tasks.toml import parse_toml
 from tests.policy_builder import policy, tables, toml
 
+WHO = "https://appliance.local.invalid/somebody"
 GOOD = toml(tables())
 """Lines 1 to 3 are schema, name and version; [[signers]] is line 4, [[suites]] line 8."""
 
@@ -42,7 +45,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     ),
     "a key that nobody knows, in a table": (
         GOOD + "[exclusions]\nmost = 1.0\n",
-        "policy.toml:15: exclusions.most",
+        "policy.toml:16: exclusions.most",
         "unknown key",
     ),
     "a name by its JSON form": (
@@ -86,57 +89,100 @@ BAD: dict[str, tuple[str, str, str]] = {
     ),
     "a share over one": (
         GOOD + "[exclusions]\nmost_share = 1.5\n",
-        "policy.toml:15: exclusions.most_share",
+        "policy.toml:16: exclusions.most_share",
         "less than or equal to 1",
     ),
-    "no number": (GOOD + "[exclusions]\nmost_share = nan\n", "policy.toml:15: exclusions.most_share", "finite"),
+    "no number": (GOOD + "[exclusions]\nmost_share = nan\n", "policy.toml:16: exclusions.most_share", "finite"),
     "a number without end": (
         GOOD + "[plausibility]\nmost_watts = inf\n",
-        "policy.toml:15: plausibility.most_watts",
+        "policy.toml:16: plausibility.most_watts",
         "finite",
     ),
     "a blob of no kind": (
         GOOD + '[blobs]\nrequired = [\n  "journal",\n  "jurnal",\n]\n',
-        "policy.toml:15: blobs.required[1]",
+        "policy.toml:16: blobs.required[1]",
         "'journal'",
     ),
-    "a provenance of none": (GOOD + '[provenance]\nfloor = "best"\n', "policy.toml:15: provenance.floor", "hw_shunt"),
+    "a provenance of none": (GOOD + '[provenance]\nfloor = "best"\n', "policy.toml:16: provenance.floor", "hw_shunt"),
     "a date without quotes": (
         GOOD + '[[revoked]]\nidentity = "x"\nafter = 2026-11-30T12:00:00Z\nreason = "r"\n',
-        "policy.toml:16: revoked[0].after",
+        "policy.toml:17: revoked[0].after",
         "a date or time where a text belongs",
     ),
     "a month of 13": (
         GOOD + '[[revoked]]\nidentity = "x"\nafter = "2026-13-30T12:00:00Z"\nreason = "r"\n',
-        "policy.toml:16: revoked[0].after",
-        "month must be in 1..12",
+        "policy.toml:17: revoked[0].after",
+        "pattern",
+    ),
+    "a day of no month": (
+        GOOD + '[[revoked]]\nidentity = "x"\nafter = "2026-02-30T12:00:00Z"\nreason = "r"\n',
+        "policy.toml:17: revoked[0].after",
+        "day is out of range for month",
     ),
     "a moment of no zone": (
         GOOD + '[[revoked]]\nidentity = "x"\nafter = "2026-11-30T12:00:00"\nreason = "r"\n',
-        "policy.toml:16: revoked[0].after",
+        "policy.toml:17: revoked[0].after",
         "pattern",
     ),
     "a revocation of nobody": (
         GOOD + '[[revoked]]\nafter = "2026-11-30T12:00:00Z"\nreason = "r"\n',
-        "policy.toml:14: revoked[0]",
+        "policy.toml:15: revoked[0]",
         "names exactly one of identity, serial and root_sha256",
     ),
     "a revocation of two": (
         GOOD + '[[revoked]]\nidentity = "x"\nserial = "ab"\nafter = "2026-11-30T12:00:00Z"\nreason = "r"\n',
-        "policy.toml:14: revoked[0]",
+        "policy.toml:15: revoked[0]",
         "names exactly one",
     ),
-    "a serial in capitals": (
-        GOOD + '[[revoked]]\nserial = "AB"\nafter = "2026-11-30T12:00:00Z"\nreason = "r"\n',
-        "policy.toml:15: revoked[0].serial",
+    "a serial with colons": (
+        GOOD + '[[revoked]]\nserial = "AB:CD"\nafter = "2026-11-30T12:00:00Z"\nreason = "r"\n',
+        "policy.toml:16: revoked[0].serial",
         "pattern",
     ),
-    "a signer twice": (
-        GOOD + GOOD[GOOD.index("[[signers]]") : GOOD.index("[[suites]]")],
-        "policy.toml:14: signers[1]",
+    "a serial twice, as two texts": (
+        GOOD
+        + '[[revoked]]\nserial = "ab"\nafter = "2026-11-30T12:00:00Z"\nreason = "r"\n'
+        + '[[revoked]]\nserial = "00AB"\nafter = "2026-11-30T12:00:00Z"\nreason = "r"\n',
+        "policy.toml:19: revoked[1]",
         "there already",
     ),
-    "a suite twice": (GOOD + GOOD[GOOD.index("[[suites]]") :], "policy.toml:14: suites[1]", "there already"),
+    "a revocation of a name that nobody has": (
+        toml(tables(revoked=[{"identity": f"{WHO} ", "after": "2026-11-30T12:00:00Z", "reason": "r"}])),
+        "policy.toml:16: revoked[0].identity",
+        "has exactly this name",
+    ),
+    "a revocation of a root that nobody has": (
+        toml(tables(revoked=[{"root_sha256": "b" * 64, "after": "2026-11-30T12:00:00Z", "reason": "r"}])),
+        "policy.toml:16: revoked[0].root_sha256",
+        "has this root",
+    ),
+    "tasks on the publisher's word, unsaid": (
+        toml(tables(suites={"any_tasks": False})),
+        "policy.toml:8: suites[0]",
+        "or say any_tasks = true",
+    ),
+    "tasks by their names alone": (
+        toml(tables(suites={"tasks": {"t1": {"digest": "1" * 64}, "t2": {}}, "any_tasks": False})),
+        "policy.toml:8: suites[0]",
+        "give each of `tasks` its digest",
+    ),
+    "the suite required, and any tasks taken": (
+        toml(tables(suites={"any_tasks": True}, blobs={"required": ["suite"]})),
+        "policy.toml:14: suites[0].any_tasks",
+        "true, and tasks are pinned",
+    ),
+    "composed images pinned, and any taken": (
+        toml(tables(suites={"composed_images": [f"sha256:{'1' * 64}"], "any_composed_image": True})),
+        "policy.toml:14: suites[0].composed_images",
+        "pinned, and any image is taken",
+    ),
+    "a key of too many parts": (GOOD + f"{'.'.join('a' * 40_000)} = 1\n", "policy.toml:15:64", "32 parts"),
+    "a signer twice": (
+        GOOD + GOOD[GOOD.index("[[signers]]") : GOOD.index("[[suites]]")],
+        "policy.toml:15: signers[1]",
+        "there already",
+    ),
+    "a suite twice": (GOOD + GOOD[GOOD.index("[[suites]]") :], "policy.toml:15: suites[1]", "there already"),
     "no image pinned": (toml(tables(suites={"images": []})), "policy.toml:8: suites[0]", "or say any_image = true"),
     "images pinned, and any taken": (
         toml(tables(suites={"any_image": True})),
@@ -150,7 +196,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     ),
     "a share that is never looked at": (
         GOOD + "[completeness]\nmost_missing_share = 0.1\n",
-        "policy.toml:15: completeness.most_missing_share",
+        "policy.toml:16: completeness.most_missing_share",
         "never",
     ),
 }
@@ -239,6 +285,36 @@ def test_the_example_in_the_docs_reads_and_fits_the_published_schema() -> None:
     assert read_policy(example()).name == "example-board"
 
 
+def test_the_least_policy_of_the_page_is_one() -> None:
+    """docs/policy.md: what a reader copies first reads, and says no more than it has to (issue 5)."""
+    page = example().parent.parent / "policy.md"
+    least = page.read_text().split("```toml\n", 1)[1].split("```", 1)[0]
+    assert policy_of(least.encode(), "policy.toml").name == "board"
+    for line in least.splitlines():
+        if line and not line.startswith("[blobs]"):
+            with pytest.raises(InputRefused):
+                policy_of(least.replace(f"{line}\n", "", 1).encode(), "policy.toml")
+
+
+def test_a_key_that_slid_into_a_table_is_told_where_it_belongs() -> None:
+    """TOML's own trap: the mend is to move it, not to look for its name."""
+    text = GOOD.replace("[[suites]]", 'least_tier = "auditable"\n[[suites]]', 1)
+    with pytest.raises(InputRefused) as refused:
+        policy_of(text.encode(), "policy.toml")
+    assert refused.value.message.startswith("unknown key")
+    assert refused.value.mend == "a key of the whole policy: it stands above the first [table]"
+
+
+def test_every_number_that_a_formula_reads_is_told_to_who_fails_it() -> None:
+    """docs/policy.md: a bound that nobody is told cannot be met (row P8)."""
+    for rule in RULES:
+        source = inspect.getsource(rule.formula)
+        for name, called in inspect.getmembers(inspect.getmodule(rule.formula), inspect.isfunction):
+            source += inspect.getsource(called) if f" {name}(" in source else ""
+        read = set(re.findall(r"rules\.(\w+)", source))
+        assert (rule.name, read) == (rule.name, set(rule.bounds))
+
+
 def test_the_example_shows_every_table_of_numbers_with_its_defaults() -> None:
     """What it says of them is what the code has: nobody reads another default there (issue 5)."""
     shown = parse_toml(example().read_bytes(), "example")
@@ -288,7 +364,7 @@ def test_the_door_for_schemas_finds_what_a_schema_cannot_say(tmp_path: Path, cap
 def test_the_page_about_policies_names_every_check_beyond_belief_and_every_table() -> None:
     """docs/policy.md: a check that nobody can read about is no rule (issue 5)."""
     page = (shipped("schemas").parent / "docs" / "policy.md").read_text()
-    for name, _ in FORMULAS:
+    for name in (rule.name for rule in RULES):
         assert f"| {name} |" in page
     numbers = [name for name in Plausibility.model_fields if f"`{name}`" not in page]
     assert numbers == []

@@ -55,7 +55,7 @@ def readings(blocks: Sequence[Block], inner: tuple[InnerWindow, ...] = ()) -> Re
     """A window over these blocks; the solver's is its own."""
     columns = {one.id: one for block in blocks for one in block.columns}
     header = Header(
-        run="r", trial=0, meter="m", opened_at="", boot_id="b", opened_boottime_ns="0",
+        run="r", trial=0, meter="m", opened_at="2026-01-02T03:04:05.000Z", boot_id="b", opened_boottime_ns="0",
         length_ns=sum(block.length_ns for block in blocks), open_skew_ns=0, close_skew_ns=0, period_ns=100_000_000,
         cpus=2, tick_ns=10_000_000, cpu_unit="us", zones=(ZONE,), inner=inner,
         cgroups=tuple(ReadCgroup(one.id, one.role, "own" if one is SOLVER else "f00d") for one in columns.values()),

@@ -91,7 +91,7 @@ def sampler(board: Board, online: Path = Path("/nowhere")) -> tuple[Sampler, Sle
 def readings(window: Window) -> Readings:
     zones = {zone.id: zone for block in window.blocks for zone in block.zones}
     header = Header(
-        run="r", trial=0, meter="m", opened_at="", boot_id="b", opened_boottime_ns="0",
+        run="r", trial=0, meter="m", opened_at="2026-01-02T03:04:05.000Z", boot_id="b", opened_boottime_ns="0",
         length_ns=sum(block.length_ns for block in window.blocks), open_skew_ns=0, close_skew_ns=0, period_ns=1,
         cpus=1, tick_ns=1, cpu_unit="us", zones=tuple(zones.values()), cgroups=(),
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,3 +84,30 @@ def test_only_a_file_is_ever_written_over(tmp_path: Path) -> None:
         write_atomically(tmp_path / "pipe", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
     assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("read", [read_regular, read_bounded])
+def test_a_small_file_takes_no_more_memory_for_a_large_bound(
+    tmp_path: Path, read: Callable[[Path, int], bytes]
+) -> None:
+    """A buffer of the bound, made for each of many small records, ended every process of a small machine."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 1000)
+    tracemalloc.start()
+    try:
+        assert read(path, 256 << 20) == b"x" * 1000
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("read", [read_regular, read_bounded])
+def test_a_file_that_has_no_size_is_read_whole_within_its_bound(read: Callable[[Path, int], bytes]) -> None:
+    """As those of /proc, and one that has grown since it was measured."""
+    path = Path("/proc/self/maps")
+    whole = read(path, 1 << 20)
+    assert whole.endswith(b"\n")
+    assert len(whole) > 1000
+    assert len(read_bounded(path, 100)) == 101
+    with pytest.raises(OSError, match="over the bound of 100 bytes"):
+        read_regular(path, 100)

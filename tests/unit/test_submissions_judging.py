@@ -19,6 +19,7 @@ from appliance.submissions.judging import (
     as_far_as_seen,
     challenge_status,
     decide,
+    reached_in,
     reason_of,
 )
 from appliance.submissions.state import ActLine, DecisionLine, LogEntry, PolicyStamp, RootStamp, rolled_back, state_of
@@ -184,7 +185,34 @@ def test_a_record_that_was_excluded_may_come_again_unless_a_person_excluded_it()
     assert decide(evidence(), "reported", refused).reasons[0].word == "replayed"
 
 
-def test_two_bundles_in_one_place_of_a_signers_log_are_a_log_written_anew() -> None:
+def test_the_same_signature_written_down_otherwise_is_no_other_entry_of_its_log() -> None:
+    """Row P9 the other way round: whoever has a record and its bundle adds white space, leaves a blob out, sends that
+    first, and keeps nobody out."""
+    place = LogEntry(root=sha("root"), index=7)
+    spaced = line(EXCLUDED, bundle=sha("bundle and white space"), log=place)
+    assert decide(evidence(log=place), "reported", state_of((spaced,))).status == "accepted"
+
+
+def test_what_was_accepted_and_a_listed_verifier_saw_fail_comes_to_a_person_once() -> None:
+    """Rows P3, P8: by whoever brings it, at the tier that was shown before; what a person decided stays decided, and
+    what is a replay but for any other doubt stays one."""
+    contested = evidence(doubts=(DOUBT,), contested=True)
+    accepted = line(Decision.accepted("verified"), reproductions=(sha("vsa"),))
+    assert decide(contested, "verified", state_of((accepted,))) == QUARANTINED
+    assert reached_in(contested, state_of((accepted,))) == "verified"
+    assert reached_in(replace(contested, bundle=sha("other")), state_of((accepted,))) == "auditable"
+    acted = (accepted, line(QUARANTINED, reached="verified"), act())
+    for state, again, beside in (
+        (state_of(acted), contested, ()),
+        (state_of((accepted,)), replace(contested, contested=False), ()),
+        (state_of((accepted,)), replace(contested, missing=(sha("blob"),)), ()),
+        (state_of((accepted,)), replace(contested, against=(FAULT,)), ()),
+        (state_of((accepted,)), contested, (contested,)),
+    ):
+        assert decide(again, "reported", state, beside).reasons[0].word == "replayed"
+
+
+def test_two_records_in_one_place_of_a_signers_log_are_a_log_written_anew() -> None:
     """Attest.md 3, P9: shrunk, rewritten or forked, as far as what is sent shows it."""
     place = LogEntry(root=sha("root"), index=7)
     other = evidence(record=sha("b"), trials=sha("others"), bundle=sha("other bundle"), log=place)
@@ -244,7 +272,8 @@ def asked(**changes: Any) -> Asked:
         challenge=CHALLENGE.sha256,
         record=sha("a"),
         suite=sha("suite"),
-        plan=sha("plan"),
+        contender=("noop", None),
+        run="first",
         policy="example",
         submission=sha("submission"),
         at=NOW + timedelta(minutes=5),
@@ -268,15 +297,18 @@ def test_a_challenge_is_good_until_it_ends_and_for_what_it_was_issued() -> None:
     assert status_of(asked(), None, shown=CHALLENGE) == "unknown"
 
 
-def test_a_challenge_is_met_by_one_submission_and_there_once_a_plan() -> None:
-    """Row P5, reused: by another submission at all, within one by the same plan."""
+def test_a_challenge_is_met_by_one_submission_and_there_by_one_run_with_one_record_a_solver() -> None:
+    """Row P5, reused: by another submission at all, within one by the same solver and model, or by another run."""
     met = line(challenge=CHALLENGE.sha256, submission=sha("earlier"), record=sha("b"))
     assert status_of(asked(), CHALLENGE, met) == "used"
     assert status_of(asked(record=sha("b")), CHALLENGE, met) == "good"
     assert status_of(asked(submission=sha("earlier")), CHALLENGE, met) == "good"
-    same = evidence(challenge=CHALLENGE.sha256)
+    same = evidence(challenge=CHALLENGE.sha256, contender=("noop", None), run="first")
     assert status_of(asked(), beside=(same,)) == "used"
-    assert status_of(asked(plan=sha("another")), beside=(same,)) == "good"
+    assert status_of(asked(contender=("another", None)), beside=(same,)) == "good"
+    assert status_of(asked(contender=("noop", "a model")), beside=(same,)) == "good"
+    assert status_of(asked(contender=("another", None), run="second"), beside=(same,)) == "used"
+    assert status_of(asked(), beside=(replace(same, challenge=sha("another")),)) == "good"
 
 
 def test_a_submitter_sees_of_a_challenge_what_its_document_says() -> None:
@@ -307,3 +339,11 @@ def test_a_name_that_stood_for_a_later_root_never_stands_for_the_earlier_one() -
     assert rolled_back(state, POLICY, (RootStamp(name="board", sha256=sha("third")),)) is None
     assert rolled_back(state, POLICY, (RootStamp(name="other", sha256=sha("first")),)) is None
     assert "came after it" in (rolled_back(state, POLICY, (first,)) or "")
+
+
+def test_of_a_bundle_its_first_receipt_counts_and_of_a_record_its_own() -> None:
+    """Row P12: a record that was here unsigned says nothing of when somebody signed it."""
+    later = "2026-04-03T00:00:00Z"
+    state = state_of((line(EXCLUDED, bundle=None), line(received_at=later), line(received_at="2026-04-04T00:00:00Z")))
+    assert state.first_seen == {sha("a"): "2026-04-01T00:00:00Z"}
+    assert state.first_signed == {sha("bundle"): later}

@@ -51,11 +51,21 @@ def test_a_suite_without_answers_and_a_record_without_a_suite_go_unasked(tmp_pat
     open_suite = revealed(build.record(), "0" * 64, archive(tmp_path, reference=False, hidden=False))
     none = revealed(build.record(), "0" * 64, None)
     refuse_unasked([open_suite, none])
-    assert (none.transcripts, none.diffs) == (1, 1)
+    assert (none.transcripts, none.diffs, none.reference_diffs) == (1, 0, 1)
     assert [line.split(":")[0] for line in none.lines()] == [
         "000000000000 reveals transcripts",
-        "000000000000 reveals solvers' diffs",
+        "000000000000 reveals diffs of the solver reference, which are reference solutions",
+        "000000000000 reveals outputs of tests that solvers may not have been shown",
     ]
+
+
+def test_a_solvers_diffs_are_its_own_and_those_of_the_reference_are_solutions() -> None:
+    """Who reads the line knows what he gives away, though the archive stays at home."""
+    own = revealed(build.record(), "0" * 64, None)
+    planned = build.plan(("t1",), solver="agent", kind="command")
+    other = revealed(build.record(planned), "0" * 64, None)
+    assert (own.diffs, own.reference_diffs) == (0, 1)
+    assert (other.diffs, other.reference_diffs) == (1, 0)
 
 
 def test_an_archive_that_is_none_of_ours_is_refused_rather_than_passed_as_harmless() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Final
 
 from appliance.ports import TreeEntry
 from appliance.trials.grading.tree import Node, after, entries_of, file_changes, folders_of
+from attest import toml
 
 LOADED_BY_THEMSELVES: Final = (
     "conftest.py", "sitecustomize.py", "usercustomize.py", "*.pth", "*.pyc",
@@ -133,7 +133,7 @@ def _part(node: Node | None, read: Callable[[bytes], object]) -> object:
 
 
 def _pytest_tables(content: bytes) -> object:
-    tool = tomllib.loads(content.decode()).get("tool", {})
+    tool = toml.loads(content.decode()).get("tool", {})
     return {name: table for name, table in tool.items() if name.startswith("pytest")} or None
 
 
