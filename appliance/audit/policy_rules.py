@@ -123,6 +123,12 @@ def joules_come_from(policy: Policy, record: Record) -> None:
         if PROVENANCE_BEST_FIRST.index(figure.provenance) > worst:
             words = f"wanted {rule.floor} or better, found {figure.provenance}"
             raise _refused(words, f"{here}.{name}.provenance", "[provenance] floor")
+        places = {"total": trial.energy.total, **{f"zones.{key}": zone for key, zone in trial.energy.zones.items()}}
+        for place, part in places.items():
+            for flag in part.flags:
+                if flag in rule.refused_flags:
+                    words = f"wanted joules that are not {flag}"
+                    raise _refused(words, f"{here}.{place}.flags", "[provenance] refused_flags")
 
 
 def _at_most(most: float, count: int, planned: int, words: str, key: str) -> None:

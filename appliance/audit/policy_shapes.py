@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from appliance.audit.plausible_shapes import Plausibility
 from appliance.pins import Digest, Sha256
+from appliance.records.energy import Flag
 from appliance.records.words import Provenance
 from appliance.tasks.model import Network
 from appliance.wire import Moment
@@ -192,6 +193,9 @@ class ProvenanceRules(Toml):
     default takes everything of a machine; `simulated` is of none, for tests and demonstrations."""
     energy: Literal["required", "optional"] = "required"
     """Every counted trial has a figure of energy: what is left out would be the worst ones."""
+    refused_flags: tuple[Flag, ...] = ()
+    """Flags that no counted trial's joules may carry, in their total or in a zone: `shared` for a board on which
+    somebody else was, `contended` for a machine. None by default: a flag is told wherever its figure stands."""
 
 
 class PolicyToml(Toml):

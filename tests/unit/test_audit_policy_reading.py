@@ -319,7 +319,7 @@ def test_the_example_shows_every_table_of_numbers_with_its_defaults() -> None:
     """What it says of them is what the code has: nobody reads another default there (issue 5)."""
     shown = parse_toml(example().read_bytes(), "example")
     for name in ("completeness", "exclusions", "provenance", "stamps", "host"):
-        default = PolicyToml.model_fields[name].default.model_dump()
+        default = PolicyToml.model_fields[name].default.model_dump(mode="json")
         assert shown[name] == default, name
     defaults = Plausibility().model_dump()
     assert shown["plausibility"] == defaults
