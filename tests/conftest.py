@@ -60,6 +60,11 @@ def _why_missing(need: str) -> str | None:  # noqa: PLR0911  one a need
             return None if os.getuid() == 0 else "not root"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the services comes last: on a new machine they are built meanwhile, which takes minutes."""
+    items.sort(key=lambda item: item.get_closest_marker("services") is not None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     required = item.config.getoption("--require")
     for need in _NEEDS:
