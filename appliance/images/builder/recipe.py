@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,6 @@ from appliance.images.builder.oci import Image, Layer, configuration, file_as_sl
 from appliance.images.builder.rootfs import Tree, add_parents, assemble, difference
 from appliance.images.builder.tar import Entry, write_tar
 from appliance.images.builder.wheel import Scheme, read_wheel
-from attest import toml
 
 PLATFORM: Final = "linux/amd64"
 _ARCHITECTURE = "amd64"
@@ -82,7 +82,7 @@ class Recipe:
 
 def read_recipe(images: Path, name: str) -> Recipe:
     """From `images/NAME` as it is, for a build that runs without the rest of the program (Nix)."""
-    spec = toml.loads((images / name / "image.toml").read_text())
+    spec = tomllib.loads((images / name / "image.toml").read_text())
     lock = json.loads((images / name / "image.lock.json").read_text())
     return Recipe.of(name, spec, lock, read_recipe(images, spec["base"]) if spec.get("base") else None)
 
