@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from asn1crypto import tsp  # type: ignore[import-untyped]
+from asn1crypto import tsp, x509  # type: ignore[import-untyped]
 
 from attest.errors import Refused
 
@@ -42,12 +42,24 @@ def _problems(response: Any, chain: Collection[bytes]) -> Iterator[str]:
         yield "digest algorithms that its signer did not use"
     if signer["sid"].name != "issuer_and_serial_number" or signer["version"].native != "v1":
         yield "a signer named in another way than RFC 3161 asks for"
+    # Names are compared by what they say, not by their bytes: the kind of a string in one can be changed (row V24).
+    if _name_of(signer["sid"].chosen) not in {_name_of(_tbs(certificate)) for certificate in chain}:
+        yield "a signer named in other bytes than its certificate"
     if signer["unsigned_attrs"].native or signed["crls"].native:
         yield "unsigned attributes"
     if any(certificate.chosen.dump() not in chain for certificate in certificates):
         yield "a certificate that is not pinned"
     if not _names_its_algorithm(signer, certificates):
         yield "a signature algorithm that its signer did not use"
+
+
+def _tbs(certificate: bytes) -> Any:
+    return x509.Certificate.load(certificate)["tbs_certificate"]
+
+
+def _name_of(part: Any) -> tuple[bytes, int]:
+    """Issuer as encoded, and serial number."""
+    return part["issuer"].dump(), part["serial_number"].native
 
 
 def _names_its_algorithm(signer: Any, certificates: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from appliance.audit.trust import agreement_check, claims_of
 from attest import Refused, verify
 from attest.signing import sign_record
 from attest.trust.local import ISSUER, LocalTrust, open_or_init
-from tests.attest_forge import RECORD, Forge, edited, entry
+from tests.attest_forge import RECORD, Forge, edited, entry, stamps
 from tests.record_builder import record
 
 EXCEPTIONS: Final[frozenset[int]] = frozenset()
@@ -111,6 +112,23 @@ def test_every_bit_of_the_bundle_flipped_is_refused(trust: LocalTrust, signed: t
     found = [(place, reason(trust, content, changed)) for place, changed in flips(bundle, range(8))]
     assert {place for place, why in found if why is None} <= EXCEPTIONS
     assert "internal" not in {why for _, why in found}
+
+
+def test_the_kind_of_a_string_in_a_timestamps_names_cannot_be_changed_unseen(tmp_path: Path) -> None:
+    """Its signer is named in the bytes of its certificate: UTF8String is not TeletexString of the same text (V24)."""
+    forge = Forge(tmp_path / "local")
+    bundle = forge.bundle()
+    held_to = (forge.trust.root, forge.identity, ISSUER)
+    verify(RECORD, bundle, *held_to)
+    stamp = base64.b64decode(stamps(json.loads(bundle))[0]["signedTimestamp"])
+    name = b"\x0c\x14bench local TSA root"
+    places = [at for at in range(len(stamp)) if stamp.startswith(name, at)]
+    assert places
+    for at in places:
+        changed = base64.b64encode(stamp[:at] + b"\x14" + stamp[at + 1 :]).decode()
+        with pytest.raises(Refused) as refused:
+            verify(RECORD, edited(bundle, lambda b, c=changed: stamps(b)[0].update(signedTimestamp=c)), *held_to)
+        assert refused.value.reason == "time"
 
 
 def test_the_second_form_of_a_signature_is_what_stays_malleable(trust: LocalTrust, signed: tuple[bytes, bytes]) -> None:
