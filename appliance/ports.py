@@ -12,11 +12,17 @@ from appliance.pins import Pin
 from appliance.records.energy import TrialEnergy
 from appliance.records.plan import PlannedEnergy, PlannedTask
 from appliance.records.record import Check, EngineStamp, HostStamp, MeterStamp
+from appliance.records.trial import Usage
 from appliance.tasks.model import Limits, Network
 
 RUN_LABEL = "org.bench-appliance.run"
 LOCK_LABEL = "org.bench-appliance.lock"
 TRIAL_LABEL = "org.bench-appliance.trial"
+
+GATEWAY_PORT = 8089
+"""Where the forwarder serves the model gateway inside a solver's network namespace, on 127.0.0.1."""
+DUMMY_KEY = "appliance-dummy-key"
+"""What an agent sends as its key: keys of providers never enter a container."""
 
 # ---------------------------------------------------------------------------------------------- engine
 
@@ -304,6 +310,71 @@ class Meter(Protocol):
 
     def close_run(self, run: str) -> None:
         """Remove what this run's cgroups left."""
+        ...
+
+
+# ---------------------------------------------------------------------------------------------- models
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one trial asked of its model, once the trial is over."""
+
+    exchanges: int
+    usage: Usage | None
+    """Of all exchanges; None as soon as one that answered has none."""
+    cost_usd: str | None
+    """None as soon as one exchange has no price: never a partial sum."""
+    cassette: Path | None
+    """A file of the gateway's, until it closes; None where nothing was asked."""
+    transcript: Path | None
+    failed: Literal["provider_failed", "replay_diverged"] | None = None
+    detail: str | None = None
+    divergence: str | None = None
+    """A unified diff against the closest recorded request."""
+    over_budget: Literal["trial", "run"] | None = None
+    """The first budget that a request was refused for."""
+    replay_level: Literal["exact", "masked", "structural"] | None = None
+    """The lowest that any exchange needed."""
+    differences: tuple[str, ...] = ()
+    """What differed from the recorded requests where they matched below `exact`."""
+    unused: int = 0
+    """Recorded exchanges that were not asked for again."""
+    faults: tuple[str, ...] = ()
+
+
+class ExchangeWatch(Protocol):
+    """Told when the upstream's part of an exchange begins and ends; called off the gateway's own thread."""
+
+    def began(self, order: int) -> None: ...
+
+    def ended(self, order: int) -> None: ...
+
+
+class TrialGateway(Protocol):
+    """One trial's door to its model; its socket lies alone in `folder`, named `gateway.sock`."""
+
+    folder: Path
+
+    def wait_ready(self, timeout_seconds: float) -> bool:
+        """Whether the forwarder has been heard of: the road from 127.0.0.1 in the container to here is open."""
+        ...
+
+    def finish(self) -> Traffic:
+        """Once the solver is gone: refuses what still comes, ends the cassette. May be called once."""
+        ...
+
+
+class Gateway(Protocol):
+    """The model of a run: one upstream, one budget over all trials."""
+
+    def open(self, trial: str, *, replay: Path | None = None, watch: ExchangeWatch | None = None) -> TrialGateway:
+        """`replay`: a cassette that answers instead of the upstream."""
+        ...
+
+    @property
+    def spent(self) -> bool:
+        """The run's budget is used up: what has not begun is `excluded: budget`."""
         ...
 
 
