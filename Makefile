@@ -6,13 +6,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= runs/bench
 
-.PHONY: bench test check lint lock benchmark fuzz engine images services services-stop clean
+.PHONY: bench test test-agents check lint lock benchmark fuzz engine images services services-stop clean
 
 bench: $(VENV)/.ready engine images
 	BIN=$(BIN) OUT=$(OUT) scripts/bench
 
 test: $(VENV)/.ready engine images check
 	BIN=$(BIN) REQUIRE='$(REQUIRE)' scripts/test $(TESTS)
+
+# The real agents, each in its image; AGENTS='codex qwen' for some. Not part of `make test`: 0.8 GB of downloads, once.
+test-agents: $(VENV)/.ready engine images
+	BIN=$(BIN) scripts/test-agents $(AGENTS)
 
 check lint: $(VENV)/.ready
 	$(BIN)/ruff check appliance attest tests
@@ -24,6 +28,7 @@ benchmark: $(VENV)/.ready engine images
 	$(BIN)/python -m tests.benchmarks
 	$(BIN)/python -m tests.benchmarks.attest_figures
 	$(BIN)/python -m tests.benchmarks.meter_cost
+	$(BIN)/python -m tests.benchmarks.gateway_cost
 
 # Every bit of a bundle, then FUZZ_SECONDS (60) of each reader: FUZZ='bundle policy' for some of them.
 fuzz: $(VENV)/.fuzz

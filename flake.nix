@@ -11,13 +11,18 @@
 
       # ---- what images/ says ---------------------------------------------------------------------
       folders = builtins.readDir ./images;
+      # npm packages and programs from source come by other roads: those images are built without Nix.
+      buildable = name: builtins.all
+        (image: builtins.all (entry: builtins.elem entry.kind [ "deb" "wheel" "file" ]) (lockOf image).entries)
+        (chainOf name);
       names = builtins.filter
-        (name: folders.${name} == "directory" && builtins.pathExists (./images + "/${name}/image.lock.json"))
+        (name: folders.${name} == "directory" && builtins.pathExists (./images + "/${name}/image.lock.json") && buildable name)
         (builtins.attrNames folders);
       specOf = name: builtins.fromTOML (builtins.readFile (./images + "/${name}/image.toml"));
       lockOf = name: builtins.fromJSON (builtins.readFile (./images + "/${name}/image.lock.json"));
       chainOf = name:
-        let spec = specOf name; in (if spec ? base then chainOf spec.base else [ ]) ++ [ name ];
+        let spec = specOf name; in
+        (if spec ? base then chainOf spec.base else [ ]) ++ (if spec ? python then chainOf spec.python else [ ]) ++ [ name ];
 
       # Only what decides an image's bytes: an edit elsewhere builds nothing anew.
       relative = path: lib.removePrefix (toString ./. + "/") (toString path);
@@ -98,6 +103,9 @@
             "asn1crypto"
             "cryptography"
             "docker"
+            "genai-prices"
+            "h11"
+            "httpx2"
             "jsonschema"
             "jsonschema-rs"
             "pydantic"

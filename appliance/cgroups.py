@@ -145,6 +145,11 @@ def harness_cgroup(run: str) -> str:
     return f"{run_cgroup(run)}/harness"
 
 
+def model_cgroup(run: str) -> str:
+    """Parent of the run's model server."""
+    return f"{run_cgroup(run)}/model"
+
+
 def trial_cgroup(run: str, trial: int) -> str:
     """`trial` counts over all plans of plan.json."""
     return f"{run_cgroup(run)}/{trial:05d}"

@@ -18,6 +18,7 @@ from appliance.tasks.model import Limits, Network
 RUN_LABEL = "org.bench-appliance.run"
 LOCK_LABEL = "org.bench-appliance.lock"
 TRIAL_LABEL = "org.bench-appliance.trial"
+ROLE_LABEL = "org.bench-appliance.role"
 
 GATEWAY_PORT = 8089
 """Where the forwarder serves the model gateway inside a solver's network namespace, on 127.0.0.1."""
@@ -58,6 +59,10 @@ class ContainerSpec:
     """What keeps it alive while idle; its main process runs under an init that reaps."""
     init: bool = True
     """False: `command` itself is process 1, out of reach of `kill -9 -1` from inside (graders); it must reap."""
+    network_of: str | None = None
+    """The container whose network namespace it shares, and nothing else of it; `network` says nothing then."""
+    gpus: bool = False
+    """All of the host's (model servers)."""
 
 
 @dataclass(frozen=True)
@@ -248,8 +253,19 @@ class MeteredTrial:
     flags: tuple[str, ...]
 
 
-class TrialMeter(Protocol):
-    """The meter's side of one trial, in this order: cgroup paths, open, close, release (formats 5)."""
+class ExchangeWatch(Protocol):
+    """Told when the upstream's part of an exchange begins and ends; called off the gateway's own thread."""
+
+    def began(self, order: int) -> None: ...
+
+    def ended(self, order: int) -> None: ...
+
+
+class TrialMeter(ExchangeWatch, Protocol):
+    """The meter's side of one trial, in this order: cgroup paths, open, exchanges, close, release (formats 5).
+
+    What the run's model server takes between an exchange's beginning and its end is the trial's, as role `model`.
+    """
 
     cgroups: Mapping[str, str]
     """Role -> cgroup parent for the engine; empty where the engine makes its own."""
@@ -291,12 +307,27 @@ class Meter(Protocol):
         """Without idle and calibration, which are the run's."""
         ...
 
-    def prepare(self, run: str, trial: int, planned: PlannedEnergy, cpus: float, by_kind: bool) -> TrialMeter:
-        """`trial` counts over all plans of plan.json; `by_kind` marks reference and noop: always below the floor."""
+    def prepare(
+        self,
+        run: str,
+        trial: int,
+        planned: PlannedEnergy,
+        cpus: float,
+        by_kind: bool,
+        *,
+        roles: tuple[str, ...] = ("solver",),
+    ) -> TrialMeter:
+        """`trial` counts over all plans of plan.json; `by_kind` marks reference and noop: always below the floor;
+        `roles`: a cgroup for each.
+        """
         ...
 
     def harness_cgroup(self, run: str) -> str | None:
         """Parent for baselines and graders, made on first use."""
+        ...
+
+    def model_cgroup(self, run: str) -> str | None:
+        """Parent for the run's model server, made on first use: before the first trial is prepared."""
         ...
 
     def stored(self) -> StoredRest | None: ...
@@ -341,14 +372,8 @@ class Traffic:
     unused: int = 0
     """Recorded exchanges that were not asked for again."""
     faults: tuple[str, ...] = ()
-
-
-class ExchangeWatch(Protocol):
-    """Told when the upstream's part of an exchange begins and ends; called off the gateway's own thread."""
-
-    def began(self, order: int) -> None: ...
-
-    def ended(self, order: int) -> None: ...
+    answered: int = 0
+    """Requests for an answer that got a whole one."""
 
 
 class TrialGateway(Protocol):
@@ -390,6 +415,12 @@ class SolveCall:
     """Read-only binds of what the solver needs: the reference of `reference`, the prompt file, the budget."""
     home: bytes = b""
     """A tar that is unpacked at the solver's HOME before its exec (templates); empty where it has none."""
+    output: str | None = None
+    """The parser of what it prints; None: nothing is read out of that."""
+    output_file: str | None = None
+    """A path in the container that the parser reads as well."""
+    control_socket: str | None = None
+    """A cascade's on this host, as a person names it: the exec is its client's, and what that prints its answer."""
 
 
 class Solver(Protocol):

@@ -41,6 +41,18 @@ ROOTS: Final[dict[str, Root]] = {
     "plan-v1": Root("appliance.records.plan:TrialPlan", "one solver's plan; `planDigest` is of its bytes"),
     "run-plan-v1": Root("appliance.records.plan:RunPlan", "plan.json of a run folder"),
     "journal-v1": Root("appliance.records.journal:JournalLine", "one line of journal.jsonl"),
+    "cassette-v1": Root(
+        "appliance.gateway.cassette_shapes:CassetteHead", "cassette.json, the first member of a trial's cassette"
+    ),
+    "cassette-exchange-v1": Root(
+        "appliance.gateway.cassette_shapes:RecordedExchange", "NNNNN/exchange.json, beside each exchange's two bodies"
+    ),
+    "cascade-v1": Root(
+        "appliance.solvers.cascade.messages:MESSAGES",
+        "one line of a cascade's control socket, or one body over HTTP, asked or answered",
+        stored=False,
+        canonical=False,
+    ),
     "verdict-v1": Root("appliance.records.verdict:Verdict", "what `reproduce --json` says"),
     "checks-v1": Root("appliance.tasks.checks:Checks", "checks.json beside a suite", canonical=False),
     "image-lock-v1": Root("appliance.images.lock:ImageLock", "image.lock.json of an image", canonical=False),
@@ -96,7 +108,9 @@ def generated(name: str) -> bytes:
             return False  # "Wallseconds" tells nobody anything that wallSeconds does not
 
         def field_is_required(self, field: Any, total: bool) -> bool:
-            return stored or super().field_is_required(field, total)
+            # What is not written while it has its default came later than the first records.
+            always = stored and "serialization_exclude_if" not in field
+            return always or super().field_is_required(field, total)
 
     module, _, attribute = ROOTS[name].where.partition(":")
     root = getattr(import_module(module), attribute)

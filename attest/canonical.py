@@ -4,8 +4,9 @@ Stored bytes must equal the canonical form of what they parse to; two parsers ca
 signature (duplicate keys, `1.0` and `1`, escapes, white space).
 
 Two ways lead to each answer. The slow one walks every value in Python and says what is wrong and where; rfc8785 writes
-its form. The quick one is the interpreter's own JSON in C, and may only say yes: what it is not sure of goes the slow
-way. A property test holds both to the same answers.
+its form. The quick one is compiled - the interpreter's own JSON, and of what is long a reader and a writer of libraries
+that are there anyway (decision 20) - and may only say yes: what it is not sure of goes the slow way. A property test
+holds both to the same answers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Final
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 import rfc8785
 
@@ -24,8 +28,14 @@ MAX_DEPTH: Final = 64
 _STRING: Final = re.compile(rb'"[^"]*(?:"|\Z)')
 _ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_ALIKE: Final = bytes.maketrans(b"123456789,[-", b"000000000:::")
+_LONG_INTEGER: Final = b":" + b"0" * 16
+_LONG: Final = 2 * 1024
+"""Bytes, from which on compiled libraries are worth importing."""
 
 Json = Any  # what json.loads gives: None, bool, int, float, str, list, dict
+Parts = dict[str, str | tuple[str, ...]]
+"""Canonical text by an object's keys: of a member, or of each element of a list."""
 
 
 class NotCanonical(ValueError):
@@ -45,13 +55,6 @@ def dumps(value: Json) -> bytes:
     what is nested deeper than `loads` takes."""
     form = _quick_form(value)
     return _slow_form(value) if form is None else form
-
-
-def dumps_part(value: Json) -> bytes:
-    """The RFC 8785 form of what `loads_canonical` gave, or of a part of it: nothing of it is looked at again."""
-    text = _WRITER.encode(value)
-    # Small floats alone are written in another way: 1e-7 by RFC 8785, 1e-07 by Python.
-    return dumps(value) if "e-0" in text else text.encode()
 
 
 def _slow_form(value: Json) -> bytes:
@@ -103,6 +106,43 @@ def loads_canonical(content: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
     return value
 
 
+def loads_canonical_parts(content: bytes) -> tuple[Json, Parts]:
+    """`loads_canonical` of an object, and the canonical text of all that it holds: of each member, of a list's every
+    element. Nothing is written once more for it: joined, they are what the bytes are compared with."""
+    compiled = _compiled()
+    if compiled is not None and content[:1] == b"{" and len(content) <= MAX_BYTES:
+        parts: Parts = {}
+        with suppress(TypeError, ValueError, RecursionError):
+            value = _compiled_value(
+                content, content.decode(), compiled.read, lambda found: _by_parts(found, parts, compiled.write)
+            )
+            if value is not None:
+                return value, parts
+    value = loads_canonical(content)
+    return value, parts_of(value)
+
+
+def parts_of(value: Json) -> Parts:
+    """The same of a value alone; of what is no object there are none. Raises NotCanonical as `dumps` does."""
+    return _parts(value, lambda part: dumps(part).decode()) if isinstance(value, dict) else {}
+
+
+def _parts(value: dict[str, Json], write: Callable[[Json], str]) -> Parts:
+    return {
+        key: tuple([write(item) for item in held]) if isinstance(held, list) else write(held)
+        for key, held in value.items()
+    }
+
+
+def _by_parts(value: dict[str, Json], parts: Parts, write: Callable[[Json], str]) -> str:
+    parts.update(_parts(value, write))
+    members = (
+        f"{write(key)}:" + (part if isinstance(part, str) else f"[{','.join(part)}]")
+        for key, part in sorted(parts.items())
+    )
+    return f"{{{','.join(members)}}}"
+
+
 def _object_without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for key, value in pairs:
@@ -134,8 +174,10 @@ def _refuse_deep_nesting(content: bytes) -> None:
     """Bounds depth before the recursive parser sees it; brackets inside strings do not count."""
     if content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
         return
-    bare = content.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = _STRING.sub(b"", bare.translate(_ONE_KIND, _NO_BRACKETS))
+    bare = content.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in content else content
+    # Of a run of quotes two by two stand for nothing: what is left has a string only where brackets are in one.
+    brackets = bare.translate(_ONE_KIND, _NO_BRACKETS).replace(b'""', b"")
+    brackets = _STRING.sub(b"", brackets) if b'"' in brackets else brackets
     for _ in range(MAX_DEPTH):
         # The innermost pairs, all of them at once.
         inside = brackets.replace(b"[]", b"")
@@ -185,9 +227,11 @@ def _quick_value(content: bytes) -> Json | None:
         return None
     try:
         text = content.decode()
+        if len(content) >= _LONG and (compiled := _compiled()) is not None:
+            return _compiled_value(content, text, *compiled)
         value = _quick_read(content, text, _READER)
         return value if _WRITER.encode(value) == text else None
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
@@ -240,6 +284,47 @@ def _short_int(text: str) -> int:
     if len(text) > 15:
         raise _Unsure
     return int(text)
+
+
+class _Compiled(NamedTuple):
+    read: Callable[[bytes], Json]
+    write: Callable[[Json], str]
+
+
+@cache
+def _compiled() -> _Compiled | None:
+    """None where the writer does not write a sample of what matters to us as rfc8785 does."""
+    from jsonschema_rs.canonical.json import to_string
+    from pydantic_core import from_json
+
+    numbers = [0.1, -1.5, 4, 4.0, 1e-6, 2**53 - 1]
+    texts: Any = {"~": '\x00\x1f\b\n"\\/\x7f\u00e9\u2028', "Z": [True, False, None, {}, []]}
+    sample: Any = {"b": numbers, "a": texts}
+    held = to_string(sample).encode() == rfc8785.dumps(sample)
+    return _Compiled(lambda content: from_json(content, allow_inf_nan=False), to_string) if held else None
+
+
+_TINY: Final = "0.000000"
+"""In a number nearer to 0 than 1e-6, which has an exponent by RFC 8785."""
+
+
+def _compiled_value(
+    content: bytes, text: str, read: Callable[[bytes], Json], write: Callable[[Json], str]
+) -> Json | None:
+    """As `_quick_value`. Whatever the reader is lax in, the writer does not write: of the bytes that come back only
+    small floats and integers beyond 2^53 - 1 may be no canonical form, and these are looked for."""
+    _refuse_deep_nesting(content)
+    value = read(content)
+    if write(value) != text or _TINY in text or _has_long_integers(content):
+        return None
+    if not text.isascii():
+        _refuse_other_keys(value)
+    return value
+
+
+def _has_long_integers(content: bytes) -> bool:
+    """Or something in a string that looks like one."""
+    return _LONG_INTEGER in content.translate(_ALIKE)
 
 
 _READER: Final = json.JSONDecoder(parse_float=_same_in_both, parse_int=_short_int, parse_constant=_refuse_constant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -34,6 +34,8 @@ class Verified:
     """Of the signer's certificate, in lower-case hex; "" of a record that nobody signed."""
     payload: bytes = b""
     """The statement as signed; empty of a record that nobody signed."""
+    parts: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """The record's own text of all that it holds, by key: of a member, or of each element of a list."""
 
 
 class NotRun(Exception):

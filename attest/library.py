@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.utils import CryptographyDeprecationWarning
-from sigstore._internal.timestamp import TimestampSource
+from sigstore._internal.timestamp import TimestampSource, TimestampVerificationResult
 from sigstore._internal.trust import KeyringPurpose
 from sigstore.errors import Error as SigstoreError
 from sigstore.models import Bundle, TrustedRoot
@@ -74,9 +74,34 @@ def load_root(root: PinnedRoot) -> TrustedRoot:
         return trusted
 
 
+class _Clocked(Verifier):
+    """The library's verifier, which keeps the times that its own verification of a bundle came to: what they are is
+    asked of every record, and they are half of what it takes."""
+
+    def __init__(self, root: TrustedRoot):
+        super().__init__(trusted_root=root)
+        self._times: dict[int, list[TimestampVerificationResult]] = {}
+
+    def _establish_time(self, bundle: Bundle) -> list[TimestampVerificationResult]:
+        found = super()._establish_time(bundle)
+        self._times[id(bundle)] = found
+        return found
+
+    def verify_dsse_at(
+        self, bundle: Bundle, signer: policy.VerificationPolicy
+    ) -> tuple[str, bytes, list[TimestampVerificationResult]]:
+        """`verify_dsse`, and the trusted times that it stood on."""
+        self._times.pop(id(bundle), None)
+        try:
+            payload_type, payload = self.verify_dsse(bundle, signer)
+            return payload_type, payload, self._times.get(id(bundle)) or super()._establish_time(bundle)
+        finally:
+            self._times.pop(id(bundle), None)
+
+
 @lru_cache(maxsize=4)
-def _verifier(root: PinnedRoot) -> Verifier:
-    return Verifier(trusted_root=load_root(root))
+def _verifier(root: PinnedRoot) -> _Clocked:
+    return _Clocked(load_root(root))
 
 
 class _ExactSigner:
@@ -146,14 +171,13 @@ def _translated(reason: str, where: str | None = None) -> Iterator[None]:
         raise Refused("internal", f"sigstore-python failed: {type(error).__name__}: {_line(error)}") from error
 
 
-def _verified(verifier: Verifier, root: PinnedRoot, bundle: Bundle, signer: _ExactSigner) -> Signed:
+def _verified(verifier: _Clocked, root: PinnedRoot, bundle: Bundle, signer: _ExactSigner) -> Signed:
     try:
-        payload_type, payload = verifier.verify_dsse(bundle, signer)
+        payload_type, payload, established = verifier.verify_dsse_at(bundle, signer)
     except _FOREIGN as error:
         if signer.asked:
             raise Refused(_reason_after_identity(root, bundle), _line(error)) from error
         raise _refused_before_identity(verifier, root, bundle, _line(error)) from error
-    established = verifier._establish_time(bundle)
     given = bundle.verification_material.timestamp_verification_data
     stamped = [found for found in established if found.source is TimestampSource.TIMESTAMP_AUTHORITY]
     if given and len(stamped) != len(given.rfc3161_timestamps):

@@ -79,7 +79,12 @@ def check_predicate_type(statement: Statement, wanted: str = PREDICATE_TYPE) -> 
 
 def check_subject(statement: Statement, record_bytes: bytes, what: str = "record") -> None:
     """Exactly one subject, named by sha256 alone, in lower case, and equal to the digest of the record's bytes."""
-    stated, found = subject_sha256(statement), hashlib.sha256(record_bytes).hexdigest()
+    check_subject_sha256(statement, hashlib.sha256(record_bytes).hexdigest(), what)
+
+
+def check_subject_sha256(statement: Statement, found: str, what: str = "record") -> None:
+    """The same, of bytes whose digest is known."""
+    stated = subject_sha256(statement)
     if stated != found:
         raise Refused(
             "subject", f"not the bytes that were signed: the statement is about {stated}, this {what} is {found}"

@@ -166,14 +166,14 @@ def _own_checks(ledger: _Ledger, record_bytes: bytes, bundle_bytes: bytes) -> Ve
     from attest.predicate import Predicate
 
     with ledger.check(16):
-        statement.check_subject(stated, record_bytes)
+        statement.check_subject_sha256(stated, ledger.record_sha256)
     with ledger.check(17):
         predicate = Predicate.parse(stated.predicate)
         if predicate.runner.id != identity:
             raise Refused("statement", f"is {predicate.runner.id!r:.120}, signed by {identity}", where="$.runner.id")
     with ledger.check(18):
         try:
-            record = canonical.loads_canonical(record_bytes)
+            record, parts = canonical.loads_canonical_parts(record_bytes)
         except canonical.NotCanonical as error:
             raise Refused("record", error.message, where=f"record {error.path}") from error
     return Verified(
@@ -187,6 +187,7 @@ def _own_checks(ledger: _Ledger, record_bytes: bytes, bundle_bytes: bytes) -> Ve
         root_sha256=trust.sha256,
         certificate_serial=f"{signed.certificate.serial_number:x}",
         payload=signed.payload,
+        parts=parts,
     )
 
 
@@ -257,7 +258,8 @@ class _Ledger:
         self.signed_at: datetime | None = None
         self.log_index: int | None = None
         self.verified: Verified | None = None
-        self._digests = (hashlib.sha256(record_bytes).hexdigest(), hashlib.sha256(bundle_bytes).hexdigest())
+        self.record_sha256 = hashlib.sha256(record_bytes).hexdigest()
+        self._bundle_sha256 = hashlib.sha256(bundle_bytes).hexdigest()
         self._names = (*OWN_CHECKS, *(check.name for check in checks))
         self._outcomes: list[Outcome] = []
 
@@ -298,8 +300,8 @@ class _Ledger:
             assurance=self.trust.assurance,
             identity=self.identity,
             issuer=self.issuer,
-            record_sha256=self._digests[0],
-            bundle_sha256=self._digests[1],
+            record_sha256=self.record_sha256,
+            bundle_sha256=self._bundle_sha256,
             signed_at=self.signed_at,
             log_index=self.log_index,
             verified=self.verified,

@@ -23,7 +23,7 @@ settings.load_profile("shared")
 # A suite that a shell starts in its background ignores Ctrl-C, and so would every program that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_NEEDS = ("docker", "podman", "nix", "services", "node", "tpm", "root")
+_NEEDS = ("docker", "podman", "nix", "services", "node", "tpm", "agents", "root")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @cache
 def _why_missing(need: str) -> str | None:  # noqa: PLR0911  one a need
     match need:
-        case "docker":
+        case "docker" | "agents":
             if shutil.which("docker") is None:
                 return "no docker client"
             asked = subprocess.run(["docker", "version", "-f", "{{.Server.Version}}"], capture_output=True, check=False)
@@ -60,8 +60,14 @@ def _why_missing(need: str) -> str | None:  # noqa: PLR0911  one a need
             return None if os.getuid() == 0 else "not root"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the services comes last: on a new machine they are built meanwhile, which takes minutes."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What needs the services comes last: on a new machine they are built meanwhile, which takes minutes. The agents'
+    tests run only where they are asked for by their marker: their images are large.
+    """
+    if "agents" not in config.getoption("-m"):
+        left_out = [item for item in items if item.get_closest_marker("agents")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("services") is not None)
 
 

@@ -115,8 +115,8 @@ class Between:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def prepare(self, *words: Any) -> Any:
-        return _Trial(self._real.prepare(*words), self._opened, self._closing)
+    def prepare(self, *words: Any, **more: Any) -> Any:
+        return _Trial(self._real.prepare(*words, **more), self._opened, self._closing)
 
 
 class _Trial:

@@ -28,6 +28,7 @@ from appliance.records.journal import (
     TrialLine,
     encode,
 )
+from appliance.records.models import model_stamp
 from appliance.records.plan import (
     PlannedEnergy,
     PlannedImages,
@@ -44,7 +45,6 @@ from appliance.records.record import (
     HostStamp,
     ImageStamp,
     MeterStamp,
-    ModelStamp,
     Record,
     SolverStamp,
     SuiteStamp,
@@ -355,9 +355,6 @@ def harness_stamp(**changes: Any) -> HarnessStamp:
 
 
 def stamps(of: TrialPlan, **changes: Any) -> Stamps:
-    model = None
-    if of.model is not None:
-        model = ModelStamp(name=of.model, provider=None, digest=None, sampling=None, engine=None)
     fields: dict[str, Any] = {
         "record_id": "0192f0c4-1111-7000-8000-000000000001",
         "date": _DATE,
@@ -395,7 +392,7 @@ def stamps(of: TrialPlan, **changes: Any) -> Stamps:
         "version": None,
         "commit": None,
         "trust": None,
-        "model": model,
+        "model": model_stamp(of),
     }
     return Stamps(**{**fields, **changes})
 

@@ -13,8 +13,9 @@ from pydantic import AfterValidator, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
 from appliance.records.energy import EnergyFigure, EnergyPart
-from appliance.records.plan import TrialPlan
+from appliance.records.plan import PlannedUpstream, TrialPlan
 from appliance.records.trial import TrialResult
+from appliance.records.verdict import PairedFlips
 from appliance.records.words import ENERGY_FLAGS, REASONS_OF
 from appliance.wire import Moment
 
@@ -47,6 +48,15 @@ def _consistent(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any
     if issubclass(model, TrialPlan):
         # A plan of more trials than anyone may ask for is no plan.
         values |= {"passes": values["passes"] % 100 + 1, "rollouts": values["rollouts"] % 100 + 1}
+    if issubclass(model, PlannedUpstream):
+        if values["provider"] == "local" and values["server"] is None:
+            values["provider"] = "openai"
+        if values["provider"] != "local":
+            values["server"] = None
+        if values["provider"] == "compatible":
+            values["base_url"] = values["base_url"] or ""
+    if issubclass(model, PairedFlips):
+        values["p_value"] %= 1
     if issubclass(model, TrialResult):
         reasons = sorted(REASONS_OF[values["outcome"]])
         values["reason"] = reasons[len(values["started_at"]) % len(reasons)] if reasons else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -19,15 +19,13 @@ from appliance.records.blob import BlobRef
 from appliance.records.record import Record
 from appliance.records.trial import Stream, TrialResult
 from appliance.trials.outcomes import worth_another_try
-from attest import canonical
-from attest.canonical import Json
 from attest.checks import NotRun
 from attest.errors import Refused
 
 
 def hold(record: Record, folder: Path | None, allow_missing: bool) -> None:
     """Every blob that is there has its size and digest. Raises NotRun where one is not there at all."""
-    parts = list(_found(record, "$"))
+    parts = _found(record)
     for path, stream in parts:
         if isinstance(stream, BlobRef) or stream.blob is None or stream.truncated:
             continue
@@ -53,21 +51,21 @@ def hold(record: Record, folder: Path | None, allow_missing: bool) -> None:
         raise NotRun(f"not there: {missing[0]}{more}", acceptable=allow_missing)
 
 
-def journal_agrees(
-    record: Record, folder: Path | None, allow_missing: bool, *, trials: Sequence[Json] | None = None
-) -> None:
+def journal_agrees(record: Record, folder: Path | None, allow_missing: bool, *, parts: Parts | None = None) -> None:
     """The journal that the record was folded from holds these very trials, baselines, hosts and looks at rest.
 
     A trial's joules of a counter were not known for good when its line was written, for idle is measured once more
     after the last one: of these the journal has the readings, and another check makes the joules of them.
 
-    `trials`: the record's, as they were parsed from canonical bytes; a line that says one of them is not read again.
+    `parts`: the record's own text of its trials and baselines; a line that says one of them is not read again.
     """
-    if folder is None or _problem(folder, record.journal) == "missing":
+    if folder is None:
         raise NotRun("no journal among the blobs", acceptable=allow_missing)
     try:
         content = read_regular(folder / "sha256" / record.journal.sha256, journal.MAX_BYTES, follow=False)
-        told = journal.decode(content, "journal") if trials is None else _decoded(content, record, trials)
+        told = journal.decode(content, "journal") if parts is None else _decoded(content, record, parts)
+    except FileNotFoundError as error:
+        raise NotRun("no journal among the blobs", acceptable=allow_missing) from error
     except OSError as error:
         raise Refused("blob", error.strerror or str(error), where="$.journal") from error
     except InputRefused as error:
@@ -80,35 +78,44 @@ def journal_agrees(
             raise Refused("aggregate", f"{words} had ended {before.outcome}, and was run again", where="$.journal")
     by_key = {result.key: result for result in told.results(record.plan_digest)}
     for at, trial in enumerate(record.trials):
-        line = by_key.pop(trial.key, None)
-        if line is None or (line is not trial and _but_joules(line) != _but_joules(trial)):
+        told_so = by_key.pop(trial.key, None)
+        if told_so is None or (told_so is not trial and _but_joules(told_so) != _but_joules(trial)):
             raise Refused("aggregate", "the journal tells it otherwise", where=f"$.trials[{at}]")
     if by_key:
         raise Refused("aggregate", f"the journal has {len(by_key)} trials more", where="$.trials")
     _stamps_agree(record, told)
     by_task = {(one.task, one.image): one for one in told.baselines()}
     for at, baseline in enumerate(record.baselines):
-        if by_task.get((baseline.task, baseline.image)) != baseline:
+        line = by_task.get((baseline.task, baseline.image))
+        if line is not baseline and line != baseline:
             raise Refused("aggregate", "the journal tells it otherwise", where=f"$.baselines[{at}]")
 
 
-def _decoded(content: bytes, record: Record, trials: Sequence[Json]) -> journal.Journal:
-    """As `journal.decode`, but a line that has the very bytes of one of the record's trials is not parsed again.
+def _decoded(content: bytes, record: Record, parts: Parts) -> journal.Journal:
+    """As `journal.decode`, but a line that has the very bytes of one of the record's trials or baselines is not parsed
+    again.
 
     Raises InputRefused.
     """
     head = b'{"kind":"trial","planDigest":"%s","result":' % record.plan_digest.encode()
     # Of a metered one the line has other joules, and so other bytes.
-    known = {
-        canonical.dumps_part(value): trial
-        for value, trial in zip(trials, record.trials, strict=True)
+    trials = {
+        text.encode(): trial
+        for text, trial in zip(parts["trials"], record.trials, strict=True)
         if trial.energy is None or trial.energy.readings is None
+    }
+    baselines = {
+        b'{"baseline":%b,"kind":"baseline"}' % text.encode(): baseline
+        for text, baseline in zip(parts["baselines"], record.baselines, strict=True)
     }
     kept = content.rfind(b"\n") + 1
     lines: list[journal.Line] = []
     for number, raw in enumerate(content[:kept].split(b"\n")[:-1], start=1):
+        if (baseline := baselines.get(raw)) is not None:
+            lines.append(journal.BaselineLine.model_construct(baseline=baseline))
+            continue
         result, _, end = raw.removeprefix(head).rpartition(b',"trial":')
-        trial = known.get(result) if _INDEX.fullmatch(end) and raw.startswith(head) else None
+        trial = trials.get(result) if _INDEX.fullmatch(end) and raw.startswith(head) else None
         if trial is None:
             lines.append(journal.decode_line(raw, f"journal:{number}"))
         else:
@@ -119,6 +126,7 @@ def _decoded(content: bytes, record: Record, trials: Sequence[Json]) -> journal.
     return journal.Journal(header=header, lines=tuple(lines[1:]), kept_bytes=kept, dropped_bytes=len(content) - kept)
 
 
+Parts = Mapping[str, str | tuple[str, ...]]
 _INDEX: Final = re.compile(rb"(0|[1-9][0-9]{0,8})\}")
 
 
@@ -154,19 +162,27 @@ def _problem(folder: Path, ref: BlobRef) -> str | None:
         return f"blob cannot be read: {error.strerror}"
 
 
-def _found(value: object, path: str) -> Iterator[tuple[str, BlobRef | Stream]]:
+def _found(record: BaseModel) -> list[tuple[str, BlobRef | Stream]]:
     """Every blob and every stream in a model, with its JSON path, in the order of the fields."""
-    if isinstance(value, BlobRef | Stream):
-        yield path, value
+    found: list[tuple[str, BlobRef | Stream]] = []
+    _look(record, "$", found)
+    return found
+
+
+def _look(value: object, path: str, found: list[tuple[str, BlobRef | Stream]]) -> None:
     if isinstance(value, BaseModel):
+        if isinstance(value, BlobRef | Stream):
+            found.append((path, value))
+        held = value.__dict__
         for name, step in _ways(type(value)):
-            yield from _found(getattr(value, name), path + step)
+            if (inner := held[name]) is not None:
+                _look(inner, path + step, found)
     elif isinstance(value, tuple):
         for at, item in enumerate(value):
-            yield from _found(item, f"{path}[{at}]")
+            _look(item, f"{path}[{at}]", found)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _found(item, f"{path}.{key}")
+            _look(item, f"{path}.{key}", found)
 
 
 @cache

@@ -20,13 +20,14 @@ Each one stands alone: it reads the record that was signed, and says of one ques
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from appliance import schemas
-from appliance.audit import baselines, blobs, energy, outcomes, plans, readings
+from appliance.audit import baselines, blobs, cassettes, energy, outcomes, plans, readings
 from appliance.audit.opened import Opened
 from appliance.records.record import Record
+from attest import canonical
 from attest.checks import Check, Verified
 from attest.errors import Refused
 
@@ -47,7 +48,7 @@ def record_checks(
         check("it is no dry run", plans.no_dry_run, "record"),
         Check(
             "its plan has the digest it states",
-            lambda verified: plans.digest_holds(opened.record(verified), verified.record["plan"]),
+            lambda verified: plans.digest_holds(opened.record(verified), str(_parts(verified)["plan"])),
             "aggregate",
         ),
         check("its trials are those of the plan", plans.trials_are_planned),
@@ -63,15 +64,24 @@ def record_checks(
             lambda record: readings.joules_follow(record, blob_folder, allow_missing),
             "energy",
         ),
+        check(
+            "its tokens and dollars are those of its cassettes",
+            lambda record: cassettes.bear_out(record, blob_folder, allow_missing),
+        ),
         Check(
             "its journal tells the same trials",
             lambda verified: blobs.journal_agrees(
-                opened.record(verified), blob_folder, allow_missing, trials=verified.record["trials"]
+                opened.record(verified), blob_folder, allow_missing, parts=_parts(verified)
             ),
             "aggregate",
         ),
         check("nothing of it is simulated", lambda record: energy.nothing_simulated(record, publishing), "policy"),
     )
+
+
+def _parts(verified: Verified) -> Mapping[str, str | tuple[str, ...]]:
+    """Also of a record that nobody signed, of which only what it parses to is at hand."""
+    return verified.parts or canonical.parts_of(verified.record)
 
 
 def _fits(verified: Verified, opened: Opened) -> None:

@@ -6,12 +6,14 @@ they need to have some.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Final
 
 from pydantic.alias_generators import to_camel
 
+from appliance.audit.cascades import reports_add_up
+from appliance.audit.clouds import clouds_follow
 from appliance.energy import estimators
 from appliance.records.energy import EnergyFigure, TrialEnergy
 from appliance.records.record import Record
@@ -33,14 +35,24 @@ def figures_follow(record: Record) -> None:
         if trial.energy is None:
             continue
         here = f"$.trials[{at}].energy"
-        for path, figure in _figures(trial.energy, here):
+        figures = tuple(_figures(trial.energy, here))
+        far = (f"{here}.cloud", f"{here}.total") if trial.energy.cloud is not None else ()
+        for path, figure in figures:
             _fits_itself(figure, path)
-            if record.plan.energy.mode == "measured" and figure.basis == "modelled" and path != f"{here}.cloud":
+            if record.plan.energy.mode == "measured" and figure.basis == "modelled" and path not in far:
                 raise Refused("energy", "a model's figure, and counters were asked for", where=f"{path}.basis")
         _adds_up(trial.energy, here)
-        _has_its_source(trial.energy, here)
-        if trial.energy.total.basis == "modelled" and trial.energy.cloud is None:
-            _is_redone(record, trial, trial.energy.total, f"{here}.total")
+        _has_its_source(trial.energy, here, figures)
+        near, path = _near(trial.energy, here)
+        if near.basis == "modelled":
+            _is_redone(record, trial, near, path)
+    clouds_follow(record)
+    reports_add_up(record)
+
+
+def _near(energy: TrialEnergy, here: str) -> tuple[EnergyFigure, str]:
+    """What was taken on this host, and its path: roles, zones, parts and readings are of it."""
+    return (energy.total, f"{here}.total") if energy.local is None else (energy.local, f"{here}.local")
 
 
 def _figures(energy: TrialEnergy, here: str) -> Iterator[tuple[str, EnergyFigure]]:
@@ -62,7 +74,7 @@ def _fits_itself(figure: EnergyFigure, path: str) -> None:
     if figure.claimed is not None and figure.provenance != "simulated":
         raise Refused("energy", "only a simulated counter claims to be another", where=f"{path}.claimed")
     if figure.gross_uj is not None:
-        inside = sum(part or 0 for part in (figure.net_uj, figure.idle_uj, figure.system_uj, figure.others_uj))
+        inside = (figure.net_uj or 0) + (figure.idle_uj or 0) + (figure.system_uj or 0) + (figure.others_uj or 0)
         if inside > figure.gross_uj:
             raise Refused("energy", f"its parts make {inside}, over its gross", where=f"{path}.grossUj")
         if figure.basis != "modelled" and None not in _PARTS(figure) and inside != figure.gross_uj:
@@ -78,13 +90,13 @@ def _fits_itself(figure: EnergyFigure, path: str) -> None:
             raise Refused("energy", f"the figure {figure.net_uj} is not in it", where=f"{path}.{name}")
 
 
-def _has_its_source(energy: TrialEnergy, here: str) -> None:
+def _has_its_source(energy: TrialEnergy, here: str, figures: Iterable[tuple[str, EnergyFigure]]) -> None:
     """Counters speak through readings; a figure without them is a model's, or none at all and says why."""
     if energy.readings is not None:
-        if energy.total.basis == "modelled" and energy.cloud is None:
+        if _near(energy, here)[0].basis == "modelled":
             raise Refused("energy", "a model's figure, and it has readings", where=f"{here}.readings")
         return
-    for path, figure in _figures(energy, here):
+    for path, figure in figures:
         if figure.basis == "modelled":
             continue
         if any(uj is not None for uj in _FIGURES(figure)) or figure.bounds is not None:
@@ -106,27 +118,23 @@ def nothing_simulated(record: Record, publishing: bool) -> None:
 
 
 def _adds_up(energy: TrialEnergy, here: str) -> None:
+    near, path = _near(energy, here)
     roles = [figure.net_uj for figure in energy.by_role.values()]
-    if roles and None not in roles and sum(net or 0 for net in roles) != energy.total.net_uj:
+    if roles and None not in roles and sum(net or 0 for net in roles) != near.net_uj:
         raise Refused("energy", "the roles do not add up to the total", where=f"{here}.byRole")
-    _zones_add_up(energy, here)
+    _zones_add_up(energy, near, path)
     parts = sum(part.net_uj or 0 for part in energy.parts)
-    if energy.total.net_uj is not None and parts > energy.total.net_uj:
+    if near.net_uj is not None and parts > near.net_uj:
         raise Refused("energy", f"its parts make {parts}, over the total", where=f"{here}.parts")
-    if energy.local is None or energy.cloud is None:
+
+
+def _zones_add_up(energy: TrialEnergy, whole: EnergyFigure, path: str) -> None:
+    if not energy.zones:
         return
-    sides = (energy.local.net_uj, energy.cloud.net_uj)
-    summed = None if None in sides else sum(side or 0 for side in sides)
-    if energy.total.net_uj != summed:
-        raise Refused("energy", "local and cloud do not add up to the total", where=f"{here}.total.netUj")
-
-
-def _zones_add_up(energy: TrialEnergy, here: str) -> None:
-    name, whole = ("total", energy.total) if energy.local is None else ("local", energy.local)
     for field in ("gross_uj", "idle_uj", "system_uj", "others_uj", "net_uj"):
         several = [getattr(zone, field) for zone in energy.zones.values() if zone.summed]
         if several and None not in several and getattr(whole, field) != sum(several):
-            where = f"{here}.{name}.{to_camel(field)}"
+            where = f"{path}.{to_camel(field)}"
             raise Refused("energy", f"its zones make {sum(several)}", where=where)
 
 

@@ -32,8 +32,8 @@ def _problem(plan: TrialPlan, task: PlannedTask, trial: TrialResult) -> tuple[st
     if odd or trial.outcome not in ("resolved", "unresolved"):
         return odd
     if trial.outcome == "resolved":
-        return _problem_of_resolved(plan, trial)
-    words = _UNRESOLVED[str(trial.reason)](plan, trial)
+        return _problem_of_resolved(plan, task, trial)
+    words = _UNRESOLVED[str(trial.reason)](plan, task, trial)
     return ("reason", f"{trial.reason}, {words}") if words else None
 
 
@@ -94,48 +94,50 @@ def passes(task: PlannedTask, grade: Grade) -> bool:
     )
 
 
-def _problem_of_resolved(plan: TrialPlan, trial: TrialResult) -> tuple[str, str] | None:
+def _problem_of_resolved(plan: TrialPlan, task: PlannedTask, trial: TrialResult) -> tuple[str, str] | None:
     if trial.grade is None:
         return "grade", "resolved, and never graded"
-    if not passes(plan.task(trial.key.task), trial.grade):
+    if not passes(task, trial.grade):
         return "outcome", "resolved, and its grade says otherwise"
     if trial.cause == "timeout" and not plan.suite.timeout_resolves:
         return "outcome", "resolved at its limit, which the suite does not allow"
     return None
 
 
-def _tests_failed(plan: TrialPlan, trial: TrialResult) -> str | None:
+def _tests_failed(plan: TrialPlan, task: PlannedTask, trial: TrialResult) -> str | None:
     if trial.grade is None:
         return "and never graded"
     if trial.grade.timed_out:
         return "and the oracle ran into its limit"
-    return _not_passed(plan, trial)
+    return _not_passed(plan, task, trial)
 
 
-def _oracle_timeout(plan: TrialPlan, trial: TrialResult) -> str | None:
-    del plan
+def _oracle_timeout(plan: TrialPlan, task: PlannedTask, trial: TrialResult) -> str | None:
+    del plan, task
     return None if trial.grade is not None and trial.grade.timed_out else "and the oracle came to its end"
 
 
-def _tampered(plan: TrialPlan, trial: TrialResult) -> str | None:
-    del plan
+def _tampered(plan: TrialPlan, task: PlannedTask, trial: TrialResult) -> str | None:
+    del plan, task
     grade = trial.grade
     untouched = grade is None or grade.tests_digest_after == grade.tests_digest_before
     return "and the tests are as they were" if untouched else None
 
 
-def _timeout(plan: TrialPlan, trial: TrialResult) -> str | None:
+def _timeout(plan: TrialPlan, task: PlannedTask, trial: TrialResult) -> str | None:
+    del task
     if plan.suite.timeout_resolves:
         return "and in this suite the oracle decides"
     return None if trial.cause == "timeout" else f"and its cause is {trial.cause}"
 
 
-def _not_passed(plan: TrialPlan, trial: TrialResult) -> str | None:
-    passed = trial.grade is not None and passes(plan.task(trial.key.task), trial.grade)
+def _not_passed(plan: TrialPlan, task: PlannedTask, trial: TrialResult) -> str | None:
+    del plan
+    passed = trial.grade is not None and passes(task, trial.grade)
     return "and its grade says that it passed" if passed else None
 
 
-_UNRESOLVED: Final[dict[str, Callable[[TrialPlan, TrialResult], str | None]]] = {
+_UNRESOLVED: Final[dict[str, Callable[[TrialPlan, PlannedTask, TrialResult], str | None]]] = {
     "tests_failed": _tests_failed,
     "oracle_timeout": _oracle_timeout,
     "no_verdict": _not_passed,

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from appliance.digests import sha256_hex
-from appliance.records.fold import is_complete
+from appliance.records.models import model_stamp
 from appliance.records.plan import trial_keys
 from appliance.records.record import Record
 from appliance.records.summarise import summarise
 from appliance.records.trial import TrialResult
 from appliance.records.words import Outcome
-from attest import canonical
-from attest.canonical import Json
 from attest.errors import Refused
 
 RAN: Final[frozenset[Outcome]] = frozenset({"resolved", "unresolved", "unscored"})
@@ -28,9 +26,9 @@ def no_dry_run(record: Record) -> None:
             raise Refused("record", "a trial of a dry run in a record that is none", where=f"$.trials[{at}].reason")
 
 
-def digest_holds(record: Record, plan: Json) -> None:
-    """`plan`: the record's, as it was parsed from canonical bytes."""
-    digest = sha256_hex(canonical.dumps_part(plan))
+def digest_holds(record: Record, plan: str) -> None:
+    """`plan`: the record's, its canonical text."""
+    digest = sha256_hex(plan.encode())
     if digest != record.plan_digest:
         raise _contradiction("$.planDigest", "is not the sha256 of the plan", record.plan_digest, digest)
 
@@ -51,8 +49,10 @@ def trials_are_planned(record: Record) -> None:
         last = here
         if trial.host >= len(record.hosts):
             raise Refused("aggregate", f"there is no host {trial.host}", where=f"$.trials[{at}].host")
-    if record.complete != is_complete(record.plan, record.trials):
-        missing = len(planned) - sum(trial.outcome != "cancelled" for trial in record.trials)
+    # Each is another of the plan's: as many as it has are all of them.
+    ended = sum(trial.outcome != "cancelled" for trial in record.trials)
+    if record.complete != (ended == len(place)):
+        missing = len(planned) - ended
         raise Refused("aggregate", f"says {record.complete}, and {missing} planned trials lack", where="$.complete")
 
 
@@ -81,7 +81,9 @@ def _twice_said(record: Record) -> Iterator[tuple[str, Any, Any]]:
         yield f"$.suite.{name}", getattr(record.suite, name), getattr(plan.suite, name)
     for name in ("name", "kind", "digest"):
         yield f"$.solver.{name}", getattr(record.solver, name), getattr(plan.solver, name)
-    yield "$.model.name", record.model.name if record.model else None, plan.model
+    asked = model_stamp(plan)
+    for name in ("name", "provider", "digest", "sampling", "engine"):
+        yield f"$.model.{name}", getattr(record.model, name, None), getattr(asked, name, None)
     yield "$.mode", record.mode, plan.mode
     yield "$.selfCorrect", record.self_correct, plan.self_correct
     yield "$.auto", record.auto, plan.auto

@@ -1,6 +1,6 @@
 """Tokens and dollars. What was counted on the wire is `subject`; what the solver says of itself is `claimed`.
 
-The transcript itself (the cassette) is not read here: a record holds how many exchanges there were, and its digest.
+The cassette itself is read by a check of its own (audit/cassettes.py): here it is enough that there is one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def costs_have_prices(seen: Seen) -> Iterator[Fault]:
 
 
 def _input(usage: Usage) -> int:
-    return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    """What a cache held is in it (row M4)."""
+    return usage.input_tokens
 
 
 def _sum(usage: Usage) -> int:

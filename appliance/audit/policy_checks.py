@@ -55,10 +55,14 @@ class ChallengeStatus:
     """By the receiver's clock; None where he does not know. Plausibility holds the trials to it."""
     unproven: bool = False
     """Who issued it is the word of whoever showed the document: no store knows it, and no signature was checked."""
+    issuer: str | None = None
+    """Who signed the document, where its signature was checked and no store was asked."""
 
     @property
     def name(self) -> str:
         """Of the check, which must not say more than it knows."""
+        if self.issuer is not None:
+            return f"its challenge is good, signed by {self.issuer}"
         return f"its challenge is good{', if it is one that you issued: nobody checked that' if self.unproven else ''}"
 
 

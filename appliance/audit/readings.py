@@ -22,9 +22,11 @@ from appliance.energy.readings import Header, Malformed
 from appliance.energy.windows import Window, window_of
 from appliance.records import metered
 from appliance.records.blob import BlobRef
+from appliance.records.cloud import with_cloud
 from appliance.records.plan import trial_keys
 from appliance.records.record import CalibrationStamp, IdleStamp, Record, RestStamp
 from appliance.records.trial import TrialResult
+from appliance.records.words import FLOOR_KINDS
 from appliance.wire import Wire
 from attest.checks import NotRun
 from attest.errors import Refused
@@ -139,12 +141,14 @@ def _trial(
         window = window_of(readings, idle)
         again = metered.trial_energy(
             window,
-            by_kind=record.solver.kind in ("reference", "noop"),
+            by_kind=record.solver.kind in FLOOR_KINDS,
             ran_on=metered.ran_on(header, trial.cause),
         ).model_copy(update={"readings": energy.readings})
     except (Malformed, ValidationError) as error:
         raise _no_readings(error, path) from error
     has_its_solver(header, path)
+    if energy.cloud is not None:
+        again = with_cloud(again, energy.cloud)
     _charged(trial, window, f"$.trials[{at}]")
     _same(energy, again, f"$.trials[{at}].energy")
     return None
@@ -155,6 +159,9 @@ def _is_of(record: Record, trial: TrialResult, header: Header, path: str) -> Non
         raise Refused("energy", f"readings of the run {short(header.run)}, not {short(_run(record))}", where=path)
     if header.trial is None:
         raise Refused("energy", "readings of no trial", where=path)
+    if header.gpu_sharing != record.plan.energy.gpu_sharing:
+        words = f"readings by {header.gpu_sharing}, and {record.plan.energy.gpu_sharing} was planned"
+        raise Refused("energy", words, where=path)
     if trial.wall_seconds is None:
         raise Refused("energy", "readings of a window, and no wallSeconds", where=path)
     wall_ns = round(trial.wall_seconds * _NS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -47,19 +48,28 @@ def sums_as_its_kind_is(header: Header, path: str) -> None:
 
     A zone that changed within the window stands there twice, and then has no figure at all.
     """
-    zones = [zone for zone in header.zones if zone.source == _KERNEL]
+    misfit = _misfit(header.zones)
+    if misfit is not None:
+        raise Refused("energy", misfit, where=path)
+
+
+@lru_cache(maxsize=16)
+def _misfit(several: tuple[CounterZone, ...]) -> str | None:
+    """The same zones stand in every window of a record."""
+    zones = [zone for zone in several if zone.source == _KERNEL]
     if len({zone.path for zone in zones}) != len(zones):
-        return
+        return None
     try:
         known = [(zone, Zone(zone.path, zone.name, zone.max_range)) for zone in zones]
     except ValueError as error:
-        raise Refused("energy", str(error), where=path) from error
+        return str(error)
     summed = {one.path for one in summable(one for _, one in known).zones.values()}
     for zone, one in known:
         if zone.domain != one.domain:
-            raise Refused("energy", f"{zone.key} is no {zone.domain}: it is called {one.name}", where=path)
+            return f"{zone.key} is no {zone.domain}: it is called {one.name}"
         if zone.summed != (zone.path in summed):
-            raise Refused("energy", f"{zone.key} is {'' if zone.summed else 'not '}summed", where=path)
+            return f"{zone.key} is {'' if zone.summed else 'not '}summed"
+    return None
 
 
 def of_one_machine(seen: Iterable[Seen]) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from appliance.cli.modelling import ModelAsk, upstream_of
 from appliance.cli.output import note
 from appliance.digests import sha256_hex
 from appliance.errors import InputRefused, UsageRefused
@@ -21,8 +22,9 @@ from appliance.submissions.challenge import read_challenge, refuse_unmet
 from appliance.tasks.model import Suite
 from appliance.tasks.reader import find_suite, read_suite
 from appliance.trials.adapters import images_here, reachable_engine
-from appliance.trials.folder import RunFolder, Sources
+from appliance.trials.folder import RunFolder
 from appliance.trials.planning import PlanOptions, chosen_tasks, plan_trials, resolve_images, scheduling
+from appliance.trials.sources import Sources
 from appliance.trials.stamps import harness_version
 from attest.trust.tokens import TokenSource
 
@@ -34,6 +36,9 @@ class Ask:
     suite: str | None
     solver: str | None
     model: str | None
+    model_words: ModelAsk
+    cascade_socket: Path | None
+    """Where this host has the cascade: no word of any plan."""
     mode: str | None
     self_correct: bool
     auto: Auto | None
@@ -42,6 +47,7 @@ class Ask:
     jobs: int
     energy: EnergyMode
     scheduling: Literal["exclusive", "shared"] | None
+    gpu_sharing: Literal["device_total", "sm_utilisation"] | None
     tasks: str | None
     retry_errored: bool
     resume: Path | None
@@ -73,6 +79,8 @@ class Question:
     definitions: tuple[SolverDefinition, ...]
     planned: tuple[TrialPlan, ...]
     """By the run that goes on, if nothing was asked anew."""
+    weights: Path | None = None
+    """Where the run that goes on had its model's."""
 
     @property
     def solvers(self) -> Mapping[str, SolverDefinition]:
@@ -80,8 +88,8 @@ class Question:
 
 
 def question_of(ask: Ask) -> Question:
-    before = RunPlan.read(_plan_of(ask.resume)).plans if ask.resume else ()
-    sources = Sources.of(RunFolder(ask.resume)) if ask.resume else None
+    before = plans_before(ask.resume)
+    sources = Sources.read(RunFolder(ask.resume).sources) if ask.resume else None
     suite_word = ask.suite or (str(sources.suite) if sources else before[0].suite.name if before else None)
     if suite_word is None:
         raise UsageRefused("missing", where="--suite", mend="`appliance tasks list` shows the known suites")
@@ -94,13 +102,13 @@ def question_of(ask: Ask) -> Question:
         paths = sources.solvers if sources else {}
         words = [str(paths.get(plan.solver.name, plan.solver.name)) for plan in before]
         definitions = tuple(find_solver(word) for word in words)
-    if before and _only_locates(ask) and {one.name for one in definitions} == {plan.solver.name for plan in before}:
+    if before and only_locates(ask) and {one.name for one in definitions} == {plan.solver.name for plan in before}:
         # Nothing was asked anew: the plans are the ones that lie in the folder.
-        return Question(suite, definitions, before)
+        return Question(suite, definitions, before, sources.weights if sources else None)
     for definition in definitions:
         definition.check_model(ask.model)
         definition.flags(mode=ask.mode, auto=ask.auto, self_correct=ask.self_correct)
-    return Question(suite, definitions, ())
+    return Question(suite, definitions, (), sources.weights if sources else None)
 
 
 def decided_for(ask: Ask, question: Question, watts: float | None) -> Decided:
@@ -123,19 +131,22 @@ def _began_with(folder: Path | None) -> Literal["counters", "model"] | None:
     energies = [result.energy for result in told.finished().values() if result.energy is not None] if told else []
     if not energies:
         return None
-    return "model" if any(energy.total.basis == "modelled" for energy in energies) else "counters"
+    return "model" if any((energy.local or energy.total).basis == "modelled" for energy in energies) else "counters"
 
 
 def plans_of(ask: Ask, question: Question, decided: Decided, watts: float | None) -> tuple[TrialPlan, ...]:
     suite, definitions = question.suite, question.definitions
+    images = images_here(note, needs_engine=not ask.dry_run)
     options = PlanOptions(
         energy=PlannedEnergy(
             mode=ask.energy,
             active_watts=None if ask.energy == "measured" else watts,
             scheduling=scheduling(ask.scheduling, counters=decided.counts),
+            gpu_sharing=ask.gpu_sharing or "device_total",
         ),
         harness_version=harness_version(),
         model=ask.model,
+        upstream=upstream_of(ask.model_words, ask.model, definitions, images),
         mode=ask.mode,
         self_correct=ask.self_correct,
         auto=ask.auto,
@@ -147,7 +158,6 @@ def plans_of(ask: Ask, question: Question, decided: Decided, watts: float | None
         challenge=_challenge(ask.challenge, suite),
     )
     chosen = chosen_tasks(suite, options)
-    images = images_here(note, needs_engine=not ask.dry_run)
     plans = tuple(
         plan_trials(suite, definition, resolve_images(chosen, definition, images), options)
         for definition in definitions
@@ -158,20 +168,23 @@ def plans_of(ask: Ask, question: Question, decided: Decided, watts: float | None
     return plans
 
 
-def _only_locates(ask: Ask) -> bool:
+def only_locates(ask: Ask) -> bool:
     """No flag that a plan holds was given: `--suite` and `--solver` say where a resumed run's are, no more."""
-    asked = (ask.model, ask.mode, ask.auto, ask.tasks, ask.challenge, ask.scheduling)
-    flagged = ask.self_correct or ask.include_quarantined or bool(ask.limits)
+    asked = (ask.model, ask.mode, ask.auto, ask.tasks, ask.challenge, ask.scheduling, ask.gpu_sharing)
+    flagged = ask.self_correct or ask.include_quarantined or bool(ask.limits) or ask.model_words.planned
     return (
         not flagged and all(word is None for word in asked) and (ask.passes, ask.rollouts, ask.energy) == (1, 1, "auto")
     )
 
 
-def _plan_of(folder: Path) -> Path:
-    path = folder / "plan.json"
+def plans_before(folder: Path | None) -> tuple[TrialPlan, ...]:
+    """Of the run that goes on; none of a new one. Raises UsageRefused for a folder without a run."""
+    if folder is None:
+        return ()
+    path = RunFolder(folder).plan
     if not path.is_file():
         raise UsageRefused("holds no run", where=f"--resume {folder}", mend="give the folder of a run")
-    return path
+    return RunPlan.read(path).plans
 
 
 def challenge_document(ask: Ask, plans: tuple[TrialPlan, ...]) -> bytes | None:

@@ -14,6 +14,7 @@ from appliance.cli.listing import show_listing
 if TYPE_CHECKING:
     from appliance.images.build import Built
     from appliance.images.catalog import Catalog
+    from appliance.images.compiling import Workshop
     from appliance.images.nix import NixProgram
 
 app = typer.Typer()
@@ -41,11 +42,13 @@ def list_images(as_json: AsJson = False) -> None:
     def read(name: str) -> dict[str, Any]:
         definition, lock = catalog.definition(name), catalog.lock(name)
         row = {"kind": definition.kind, "base": definition.base, "packages": len(lock.entries)}
+        row |= {"redistributable": definition.redistributable}
         return row | {"pin": lock.pin.json_value(), "built": cached(lock.pin) is not None}
 
     def line(row: dict[str, Any]) -> str:
         state = row["problem"] or f"{row['pin']['config'][:19]}  {'built' if row['built'] else 'locked'}"
-        return f"{row['name']:<12} {row.get('kind', '?'):<7} {row.get('base') or '-':<8} {state}"
+        forbidden = "" if row.get("redistributable", True) else "  not to be passed on"
+        return f"{row['name']:<14} {row.get('kind', '?'):<7} {row.get('base') or '-':<8} {state}{forbidden}"
 
     found = [({"name": name, "folder": str(catalog.folder(name))}, partial(read, name)) for name in catalog.names()]
     show_listing(found, line, as_json=as_json)
@@ -63,7 +66,7 @@ def lock(
     catalog = _catalog()
     done = []
     for name in _bases_first(catalog, names):
-        locking = lock_image(catalog, name, output.note, update=update)
+        locking = lock_image(catalog, name, output.note, update=update, workshop=_workshop(catalog, name))
         done.append(locking)
         if not as_json:
             for change in locking.changes:
@@ -99,13 +102,15 @@ def build(
     done: list[Built] = []
     for name in _bases_first(catalog, names):
         if builder is Builder.NATIVE:
-            built = native(catalog, name, output.note, again=again)
+            built = native(catalog, name, output.note, again=again, workshop=_workshop(catalog, name))
         else:
             program: NixProgram = "nix" if builder is Builder.NIX else "nix-portable"
             built = build_with_nix(program, catalog, name, output.note)
         done.append(built)
         if not as_json:
             output.line(f"{name}: {built.pin.config} {'built' if built.made else 'built already'}, {built.archive}")
+            if not catalog.definition(name).redistributable:
+                output.note(f"{name}: its licence forbids passing the archive on")
     if as_json:
         output.emit_json(
             [{"name": b.name, "pin": b.pin.json_value(), "archive": str(b.archive), "made": b.made} for b in done]
@@ -119,7 +124,7 @@ def load(names: Names = None, as_json: AsJson = False) -> None:
     from appliance.images.library import ImageLibrary
 
     catalog = _catalog()
-    library = ImageLibrary(connect(), catalog, output.note)
+    library = ImageLibrary(connect(), catalog, output.note, workshop=partial(_workshop, catalog))
     pins = {name: library.pin(name)[0] for name in _bases_first(catalog, names)}
     found = library.ensure(pins.values())
     if as_json:
@@ -148,7 +153,7 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
                 where=str(image.layers[0].content.path) if image else None,
                 mend=f"appliance images build --again {name}",
             )
-        native(catalog, name, output.note, again=True)
+        native(catalog, name, output.note, again=True, workshop=_workshop(catalog, name))
         rows.append({"name": name, "pin": pin.json_value(), "cached": image is not None, "rebuilt": True})
         if not as_json:
             output.line(f"{name}: {pin.config} rebuilt, equal to its pin")
@@ -168,14 +173,65 @@ def sbom(
     output.emit_json(bill_of_materials(catalog.lock(name), catalog.recipe(name)))
 
 
+@app.command("weights")
+def show_weights(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Fetch and check these; without one, list all.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Weights of local models: what is known by name, from where, under which licence; by NAME, had ahead of a run."""
+    from appliance.images.weights import known_models, weights
+
+    here = {name: weights(name, report=output.note) for name in names or ()}
+    rows: list[dict[str, Any]] = [
+        {
+            "name": model.name,
+            "what": model.what,
+            "sha256": model.sha256,
+            "bytes": model.bytes,
+            "licence": model.licence,
+            "remark": model.remark,
+            "source": f"{model.wheel.name}=={model.wheel.version}" if model.wheel else None,
+            "path": str(model.kept) if model.kept.is_file() else None,
+        }
+        for model in known_models()
+        if not here or model.name in here
+    ]
+    if as_json:
+        output.emit_json(rows)
+        return
+    for row in rows:
+        state = row["path"] or (f"from {row['source']}" if row["source"] else "bring the file (--model-file)")
+        output.line(f"{row['name']:<20} {row['bytes'] / 1e6:>6.0f} MB  {row['licence']} ({row['remark']})  {state}")
+
+
 def _catalog() -> Catalog:
     from appliance.images.catalog import Catalog
 
     return Catalog.default()
 
 
+def _workshop(catalog: Catalog, name: str) -> Workshop | None:
+    """Only an image with programs from source needs an engine to be built."""
+    if not catalog.definition(name).build:
+        return None
+    from appliance.engine.docker import connect
+    from appliance.engine.locks import RunLocks
+    from appliance.images.library import ImageLibrary
+    from appliance.images.workshop import ContainerWorkshop
+
+    engine = connect()
+    library = ImageLibrary(engine, catalog, output.note)
+    return ContainerWorkshop(engine, RunLocks(), lambda pin: library.ensure([pin])[pin.config], output.note)
+
+
 def _bases_first(catalog: Catalog, names: list[str] | None) -> list[str]:
-    """The named images, or all, each after its base where both are among them."""
+    """The named images, or all, each after its base and its tools where they are among them."""
     asked = list(names or catalog.names())
-    chains = {name: list(catalog.chain(name)) for name in asked}
-    return sorted(dict.fromkeys(asked), key=lambda name: len(chains[name]))
+    depths: dict[str, int] = {}
+    for name in asked:
+        chain = list(catalog.chain(name))
+        tools = [tool for link in chain for tool in catalog.definition(link).tools]
+        depths[name] = max(len(list(catalog.chain(tool))) for tool in [name, *tools]) + (1 if tools else 0)
+    return sorted(dict.fromkeys(asked), key=lambda name: depths[name])

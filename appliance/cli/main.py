@@ -6,11 +6,12 @@ import errno
 import importlib
 import inspect
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import typer
 
@@ -34,10 +35,13 @@ VERBS: Final[dict[str, str]] = {
     "challenge": "Make a nonce that a run is bound to, so that its record shows when and for whom it was made.",
     "submission": "Pack records for a receiver; check, receive, judge a stranger's; release or refuse what waits.",
     "schema": "List, show or check against the published JSON Schemas.",
+    "cascade": "Serve the reference cascade, or ask one who it is and what it answers.",
     "gc": "Remove what interrupted runs and image builds left on this host.",
 }
 _MODULE: Final[dict[str, str]] = {verb: f"appliance.cli.{verb}" for verb in VERBS}
 _USAGE: Final = 2
+_MARKUP: Final = re.compile(r"\[(?=[a-z#/@][^\[]*\])")
+"""A bracket that Rich would take for the beginning of a style, and swallow with all that stands in it."""
 _NAMES: Final = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
 _NOT_OURS: Final = _NAMES | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
 
@@ -92,7 +96,7 @@ def run(words: Sequence[str]) -> int:
 
 def _carried_out(words: Sequence[str]) -> int:
     try:
-        command = typer.main.get_command(_application(_chosen(words)))
+        command = _to_the_letter(typer.main.get_command(_application(_chosen(words))))
         ended = command.main(args=list(words), prog_name="appliance", standalone_mode=False)
         sys.stdout.flush()
     except OSError as error:
@@ -154,6 +158,16 @@ def _application(chosen: str | None) -> typer.Typer:
         else:
             app.add_typer(own, name=verb, help=sentence, no_args_is_help=True)
     return app
+
+
+def _to_the_letter(command: Any) -> Any:
+    """Every word of help as it was written: `[mode]` is a table of a TOML here, and no style."""
+    for told in (command, *command.params):
+        if getattr(told, "help", None):
+            told.help = _MARKUP.sub(r"\\[", told.help)
+    for below in getattr(command, "commands", {}).values():
+        _to_the_letter(below)
+    return command
 
 
 def _flowing(text: str | None) -> str | None:

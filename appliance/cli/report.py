@@ -18,6 +18,7 @@ class Form(StrEnum):
     text = "text"
     json = "json"
     csv = "csv"
+    html = "html"
 
 
 @app.command()

@@ -19,7 +19,25 @@ def reproduce(  # noqa: PLR0917 - a command's options
         bool, typer.Option("--plan", help="Print what would run, from the record alone, and stop.")
     ] = False,
     replay: Annotated[
-        bool | None, typer.Option("--replay/--live", help="Recorded model responses, or the model again.")
+        bool | None,
+        typer.Option(
+            "--replay/--live", help="Recorded model responses, the default where there are any; or the model again."
+        ),
+    ] = None,
+    model_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="With --live: the record's own URL of its model, which you trust with a key."),
+    ] = None,
+    model_key_env: Annotated[
+        str | None, typer.Option(metavar="VAR", help="With --live: the variable that holds the provider's key.")
+    ] = None,
+    model_file: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="With --live: the weights of a local model; their digest is checked."),
+    ] = None,
+    cascade_socket: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="With --live: the control socket of the record's cascade.", readable=False),
     ] = None,
     suite: Annotated[Path | None, typer.Option(help="Where that version of the suite lies.")] = None,
     solver: Annotated[str | None, typer.Option(help="Where that version of the solver lies: a name or a TOML.")] = None,
@@ -104,6 +122,10 @@ def reproduce(  # noqa: PLR0917 - a command's options
             blobs=blobs,
             plan_only=plan,
             replay=replay,
+            model_url=model_url,
+            model_key_env=model_key_env,
+            model_file=model_file,
+            cascade_socket=cascade_socket,
             suite=suite,
             solver=solver,
             trials=trials,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -13,33 +12,35 @@ from typing import TYPE_CHECKING
 
 from appliance.audit.documents import read_bytes, record_of
 from appliance.audit.trust import bundle_path, open_trust, refusals_translated, refuse_unable_to_sign
-from appliance.cli.output import emit_json, line, note
+from appliance.cli.cascading import refuse_unasked
+from appliance.cli.output import note
 from appliance.cli.progress import shown
+from appliance.cli.reproducing_words import say_verdict, show_plan
 from appliance.cli.trusting import TrustWords, blobs_of
 from appliance.digests import sha256_hex
 from appliance.errors import AttestationRefused, HostRefused, InputRefused, NotReproduced, UsageRefused
 from appliance.files import write_atomically
 from appliance.meter.opening import Wish, decide
-from appliance.records.comparison import compare, is_live
+from appliance.records.comparison import compare
 from appliance.records.plan import TrialKey, trial_keys
 from appliance.records.record import Record
-from appliance.records.verdict import Verdict, VerdictPart
+from appliance.records.verdict import Verdict
 from appliance.reproduce.caps import host_caps, refuse_beyond
 from appliance.reproduce.recorded_commit import checkout_root, harness_at, run_there
+from appliance.reproduce.replays import Cassettes, Mode, cassettes_of, mode_of, replay_of
 from appliance.reproduce.sample import chosen_keys
 from appliance.reproduce.suites import suite_of
 from appliance.scratch import shared_scratch
 from appliance.solvers.definition import SolverDefinition
 from appliance.solvers.finding import find_solver
 from appliance.trials.adapters import reachable_engine, this_machine
+from appliance.trials.models import ModelSources
 from appliance.trials.session import RunOptions, new_run_id, run_plans
 from appliance.trials.stamps import Subject
 
 if TYPE_CHECKING:
     from attest.trust.tokens import TokenSource
     from attest.verification import Report
-
-_SHOWN_DIFFERENCES = 20
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class Ask:
     blobs: Path | None
     plan_only: bool
     replay: bool | None
+    model_url: str | None
+    model_key_env: str | None
+    model_file: Path | None
+    cascade_socket: Path | None
     suite: Path | None
     solver: str | None
     trials: int | None
@@ -85,7 +90,7 @@ def carry_out(ask: Ask) -> int:
     where = str(ask.record)
     keys = chosen_keys(record.plan, sha256_hex(content), ask.trials, ask.task)
     if ask.plan_only:
-        _show_plan(ask, record, keys)
+        show_plan(record, keys, as_json=ask.as_json)
         return 0
     if ask.at_recorded_commit:
         with harness_at(checkout_root(), record.harness.commit, where) as python:
@@ -93,12 +98,19 @@ def carry_out(ask: Ask) -> int:
             return run_there(python, [word for word in sys.argv[1:] if word != "--at-recorded-commit"])
     report = _checked(ask, content)
     _refuse_unrunnable(ask, record, where)
+    mode = mode_of(record, keys, ask.replay)
+    _refuse_unasked_model(ask, mode)
     folder = ask.out or Path("runs") / f"reproduced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     refuse_beyond(record.plan, host_caps(folder, **ask.caps), where)
     with ExitStack() as stack:
         scratch = stack.enter_context(shared_scratch())
-        suite = suite_of(record, where, ask.suite, blobs_of(ask.record, ask.blobs), scratch)
+        blobs = blobs_of(ask.record, ask.blobs)
+        cassettes = cassettes_of(record, keys, blobs, where, scratch) if mode == "replay" else None
+        keys = keys if cassettes is None else _replayed_keys(keys, cassettes)
+        sources = _sources(ask, record, where) if mode == "live" else None
+        suite = suite_of(record, where, ask.suite, blobs, scratch)
         definition = _solver(ask, record, where)
+        refuse_unasked(ask.cascade_socket, (definition,))
         energy = record.plan.energy
         decided = stack.enter_context(
             decide(
@@ -127,25 +139,31 @@ def carry_out(ask: Ask) -> int:
                     only=frozenset(keys),
                     strict_host=ask.strict_host,
                     idle_seconds=ask.idle_seconds,
+                    replays=None if cassettes is None else cassettes.paths,
+                    model=sources or ModelSources(),
+                    cascade_socket=ask.cascade_socket.absolute() if ask.cascade_socket else None,
                     report=note,
                 ),
                 watcher=watcher,
             )
-    if ended.failing is not None:
-        note(f"appliance: {ended.failing}")
-    again = Record.read(ended.records[0])
+        if ended.failing is not None:
+            note(f"appliance: {ended.failing}")
+        again = Record.read(ended.records[0])
+        replay = None if cassettes is None else replay_of(cassettes, again, folder / "blobs")
     verdict = compare(
         record,
         again,
         keys=keys if len(keys) < len(trial_keys(record.plan)) else None,
+        live=mode == "live",
         tolerance=ask.tolerance,
         verified=report is not None,
+        replay=replay,
     )
     path = folder / "verdict.json"
     write_atomically(path, verdict.canonical())
     if ask.signing is not None:
         _sign(ask.signing, verdict, path, ask.record.name, report)
-    _say(ask, verdict, path)
+    say_verdict(verdict, path, as_json=ask.as_json)
     if verdict.outcome.verdict == "reproduced":
         return 0
     return NotReproduced.status
@@ -173,13 +191,6 @@ def _refuse_unrunnable(ask: Ask, record: Record, where: str) -> None:
         raise InputRefused("a dry run has nothing to reproduce", where=f"{where}: $.dryRun")
     if not record.trials:
         raise InputRefused("holds no trials", where=f"{where}: $.trials")
-    if ask.replay and all(trial.cassette is None for trial in record.trials):
-        raise UsageRefused("this record has no recorded model responses to replay", where="--replay", mend="--live")
-    if is_live(record) and ask.replay is None:
-        raise UsageRefused(
-            f"{record.plan.model} answered here, and its responses were not recorded",
-            mend="--live runs the model again, and compares rates",
-        )
     for index, planned in enumerate(record.plan.tasks):
         if planned.spec.network != "none" and not ask.allow_network:
             raise HostRefused(
@@ -187,6 +198,45 @@ def _refuse_unrunnable(ask: Ask, record: Record, where: str) -> None:
                 where=f"{where}: $.plan.tasks[{index}].spec.network",
                 mend="--allow-network, once you have read what it runs",
             )
+
+
+def _refuse_unasked_model(ask: Ask, mode: Mode) -> None:
+    """Raises UsageRefused for words about a model that nobody will ask."""
+    given = {"--model-url": ask.model_url, "--model-key-env": ask.model_key_env, "--model-file": ask.model_file}
+    flags = [flag for flag, word in given.items() if word is not None]
+    if mode == "live" or not flags:
+        return
+    if mode == "replay":
+        raise UsageRefused("a replay asks no model", where=flags[0], mend="add --live, or leave it away")
+    raise UsageRefused("no model answered in this record", where=flags[0], mend="leave it away")
+
+
+def _replayed_keys(keys: tuple[TrialKey, ...], cassettes: Cassettes) -> tuple[TrialKey, ...]:
+    if cassettes.left_out:
+        note(f"{len(cassettes.left_out)} trials never asked their model, for they were not run: they are left out")
+    return tuple(key for key in keys if key in cassettes.paths)
+
+
+def _sources(ask: Ask, record: Record, where: str) -> ModelSources:
+    """What the model takes to be asked again. Raises HostRefused before a key could go to a place that the record's
+    publisher chose.
+    """
+    from appliance.cli.modelling import ModelAsk, sources_of
+
+    upstream = record.plan.upstream
+    if upstream is None:
+        return ModelSources()
+    if upstream.base_url != ask.model_url:
+        raise HostRefused(
+            f"the model of this record is asked at {upstream.base_url or 'its provider'}, and you allowed"
+            f" {ask.model_url or 'no other place than its provider'}",
+            where=f"{where}: $.plan.upstream.baseUrl",
+            mend="--model-url with that very URL, once you trust it with the prompts and your key",
+        )
+    bounds = upstream.run_budget.json_value()
+    bound = ", ".join(f"{value} {name}" for name, value in bounds.items() if value is not None)
+    note(f"asking {record.plan.model} again, {f'at most {bound}' if bound else 'with no bound on what it costs'}")
+    return sources_of(ModelAsk(key_variable=ask.model_key_env, file=ask.model_file), (record.plan,))
 
 
 def _solver(ask: Ask, record: Record, where: str) -> SolverDefinition:
@@ -233,71 +283,3 @@ def _sign(signing: Signing, verdict: Verdict, path: Path, record_name: str, repo
         raise
     write_atomically(bundle_path(path), bundle)
     note(f"signed: {bundle_path(path)}")
-
-
-# ---------------------------------------------------------------------------------------------- what is said
-
-
-def _show_plan(ask: Ask, record: Record, keys: tuple[TrialKey, ...]) -> None:
-    """From the record alone: what it takes to do the same again, and what it was done with (row Z44)."""
-    plan, harness = record.plan, record.harness
-    if ask.as_json:
-        emit_json(
-            {
-                "planDigest": plan.digest,
-                "plan": plan.json_value(),
-                "trials": [key.json_value() for key in keys],
-                "harness": harness.json_value(),
-                "version": record.version,
-                "commit": record.commit,
-                "solver": record.solver.json_value(),
-                "images": [image.json_value() for image in record.images],
-                "hosts": [host.json_value() for host in record.hosts],
-                "date": record.date,
-            }
-        )
-        return
-    solver = record.solver
-    line(f"plan    {plan.digest}")
-    line(f"suite   {plan.suite.name} {plan.suite.version} (digest {plan.suite.digest})")
-    line(f"solver  {plan.solver.name} ({plan.solver.kind}, digest {plan.solver.digest}), model {plan.model or 'none'}")
-    if plan.solver.argv:
-        line(f"argv    {shlex.join(plan.solver.argv)}")
-    line(f"stamp   version {record.version or 'unknown'}, commit {record.commit or 'unknown'} (by {solver.source})")
-    line(f"harness {harness.version}, commit {harness.commit or 'unknown'}{' (dirty)' if harness.dirty else ''}")
-    for host in record.hosts:
-        line(f"host    {host.os}, kernel {host.kernel}, {host.cpu}, {host.cores} cores, {host.memory_mib} MiB")
-    line(f"trials  {len(keys)} of {len(trial_keys(plan))}")
-    for pin, name in sorted({(planned.images.composed.config, planned.spec.image) for planned in plan.tasks}):
-        line(f"image   {pin} ({name})")
-    for name in dict.fromkeys(key.task for key in keys):
-        limits = plan.task(name).spec.limits
-        line(
-            f"task    {name}: {limits.wall_seconds:g} s, {limits.cpus:g} CPU, {limits.memory_mib} MiB,"
-            f" network {plan.task(name).spec.network}"
-        )
-
-
-def _say(ask: Ask, verdict: Verdict, path: Path) -> None:
-    if ask.as_json:
-        emit_json(verdict)
-        note(f"verdict in {path}")
-        return
-    share = f"{verdict.compared_trials} of {verdict.recorded_trials} trials"
-    line(f"{'record':<10}{verdict.recorded} ({verdict.checked})")
-    line(f"{'saw':<10}{share}")
-    for name in ("outcome", "energy", "cost"):
-        part: VerdictPart = getattr(verdict, name)
-        line(f"{name:<10}{part.verdict}")
-        for reason in part.reasons[:_SHOWN_DIFFERENCES]:
-            line(f"{'':<10}  {reason}")
-        if len(part.reasons) > _SHOWN_DIFFERENCES:
-            line(f"{'':<10}  and {len(part.reasons) - _SHOWN_DIFFERENCES} more, all of them in {path}")
-    for field in verdict.harness_differences:
-        line(f"{'harness':<10}{field.path.rsplit('.', 1)[1]}: recorded {field.recorded}, now {field.again}")
-    if verdict.harness_differences:
-        line(f"{'':<10}to run with the recorded one: --at-recorded-commit, or install that version")
-    differing = [field for field in verdict.fields if not field.equal and field.compare == "informative"]
-    if differing:
-        line(f"{'else':<10}{len(differing)} informative fields differ (clocks, hosts, wall); {path} lists them")
-    note(f"verdict in {path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -23,12 +23,38 @@ class EnergyChoice(StrEnum):
     CURVE = "estimator:curve"
 
 
+class SharingChoice(StrEnum):
+    """What is told of a GPU on which others were beside the trial."""
+
+    TOTAL = "device-total"
+    UTILISATION = "sm-utilisation"
+
+
+_SHARING: Final[dict[SharingChoice, Literal["device_total", "sm_utilisation"]]] = {
+    SharingChoice.TOTAL: "device_total",
+    SharingChoice.UTILISATION: "sm_utilisation",
+}
+
+
+_MOST_LIMIT: Final = 10**9
+
+
 class AutoChoice(StrEnum):
     """How far a solver may go by itself; its TOML says what that means."""
 
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+
+
+class ProviderChoice(StrEnum):
+    """Who answers for the model."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+    GOOGLE = "google"
+    COMPATIBLE = "compatible"
+    LOCAL = "local"
 
 
 class RetryChoice(StrEnum):
@@ -58,6 +84,47 @@ def run(  # noqa: PLR0917 - a command's options
         str | None, typer.Option("--solver", "--solvers", metavar="A[,B]", help="Solvers: names, or paths to TOML.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The model, for solvers that require one.")] = None,
+    provider: Annotated[
+        ProviderChoice | None,
+        typer.Option(
+            help="Who answers, else the one of the solver's wire; local: a model server of this run's own.",
+            show_default=False,
+        ),
+    ] = None,
+    model_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The server of --provider compatible, or another place of a provider's."),
+    ] = None,
+    model_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VAR", help="The variable that holds the key, else the provider's usual one.", show_default=False
+        ),
+    ] = None,
+    model_file: Annotated[
+        Path | None, typer.Option(metavar="PATH.gguf", help="Weights to serve here; their sha256 is in the plan.")
+    ] = None,
+    model_context: Annotated[
+        int | None,
+        typer.Option(min=256, help="Tokens that a model served here may see, else 4096.", show_default=False),
+    ] = None,
+    gpus: Annotated[bool, typer.Option("--gpus", help="The model server may use this host's GPUs.")] = False,
+    budget_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens, in and out, of each trial.")] = None,
+    budget_usd: Annotated[str | None, typer.Option(metavar="USD", help="US dollars of each trial.")] = None,
+    budget_exchanges: Annotated[int | None, typer.Option(min=1, help="Requests to the model of each trial.")] = None,
+    run_budget_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens, in and out, of all trials.")] = None,
+    run_budget_usd: Annotated[str | None, typer.Option(metavar="USD", help="US dollars of all trials.")] = None,
+    run_budget_exchanges: Annotated[
+        int | None, typer.Option(min=1, help="Requests to the model of all trials.")
+    ] = None,
+    cascade_socket: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="The control socket of a cascade, for a solver of that kind; no part of the plan.",
+            readable=False,  # a socket that is not there errors its trials, and is told in their words
+        ),
+    ] = None,
     mode: Annotated[str | None, typer.Option(help="A mode of the solver's own [mode] table.")] = None,
     self_correct: Annotated[bool, typer.Option("--self-correct", help="With the solver's own loop.")] = False,
     auto: Annotated[AutoChoice | None, typer.Option(help="A level of the solver's own [auto] table.")] = None,
@@ -75,6 +142,14 @@ def run(  # noqa: PLR0917 - a command's options
         ),
     ] = False,
     shared: Annotated[bool, typer.Option("--shared", help="Windows overlap, and share what is counted.")] = False,
+    gpu_sharing: Annotated[
+        SharingChoice | None,
+        typer.Option(
+            help="Of a GPU that others were on too: its total, or a share by SM utilisation, flagged and apportioned.  "
+            "[default: device-total]",
+            show_default=False,
+        ),
+    ] = None,
     tasks: Annotated[str | None, typer.Option(metavar="GLOB[,GLOB]", help="Only tasks with such names.")] = None,
     retry: Annotated[
         RetryChoice | None, typer.Option(help="Run once more what errored, or what the engine or grader failed.")
@@ -118,6 +193,7 @@ def run(  # noqa: PLR0917 - a command's options
         float | None,
         typer.Option(
             min=2,
+            max=86400,
             help="Length of the look at the idle machine before and after, where joules are counted.  [default: 20, or "
             "that of the run which goes on]",
             show_default=False,
@@ -151,10 +227,11 @@ def run(  # noqa: PLR0917 - a command's options
 ) -> None:
     """Run solvers on a suite; write signed records, and print their report."""
     from appliance.cli.asking import Ask
+    from appliance.cli.modelling import ModelAsk, budget_of
     from appliance.cli.running import carry_out
     from appliance.meter.opening import Wish
 
-    limits = {
+    limits: dict[str, float | None] = {
         "wall_seconds": limit_wall_seconds,
         "cpus": limit_cpus,
         "memory_mib": limit_memory_mib,
@@ -167,6 +244,17 @@ def run(  # noqa: PLR0917 - a command's options
             suite=suite,
             solver=solver,
             model=model,
+            model_words=ModelAsk(
+                provider=provider.value if provider else None,
+                url=model_url,
+                key_variable=model_key_env,
+                file=model_file,
+                gpus=gpus,
+                context=model_context,
+                budget=budget_of(budget_tokens, budget_usd, budget_exchanges, "--budget-usd"),
+                run_budget=budget_of(run_budget_tokens, run_budget_usd, run_budget_exchanges, "--run-budget-usd"),
+            ),
+            cascade_socket=cascade_socket,
             mode=mode,
             self_correct=self_correct,
             auto=auto.value if auto else None,
@@ -175,6 +263,7 @@ def run(  # noqa: PLR0917 - a command's options
             jobs=jobs,
             energy=_energy(energy, require_counter),
             scheduling=_scheduling(exclusive, shared),
+            gpu_sharing=_SHARING[gpu_sharing] if gpu_sharing else None,
             tasks=tasks,
             retry_errored=retry is RetryChoice.ERRORED,
             resume=resume,
@@ -184,10 +273,10 @@ def run(  # noqa: PLR0917 - a command's options
             token=token_of(identity_token, token_env, oidc_interactive),
             sign_seconds=sign_timeout,
             out=out,
-            version=version,
-            commit=commit,
+            version=_sayable(version, "--version"),
+            commit=_sayable(commit, "--commit"),
             challenge=challenge,
-            limits={name: float(value) for name, value in limits.items() if value is not None},
+            limits=_limits(limits),
             include_quarantined=include_quarantined,
             keep_suite=not no_suite_blob,
             strict_host=strict_host,
@@ -204,6 +293,20 @@ def run(  # noqa: PLR0917 - a command's options
         )
     )
     raise typer.Exit(status)
+
+
+def _limits(asked: dict[str, float | None]) -> dict[str, float]:
+    for name, value in asked.items():
+        if value is not None and value > _MOST_LIMIT:
+            where = f"--limit-{name.replace('_', '-')}"
+            raise UsageRefused(f"over {_MOST_LIMIT}: {value:g}", where=where, mend="a smaller one, or leave it away")
+    return {name: float(value) for name, value in asked.items() if value is not None}
+
+
+def _sayable(word: str | None, flag: str) -> str | None:
+    if word is not None and not word.isprintable():
+        raise UsageRefused(f"cannot be written into a record: {word!r}", where=flag)
+    return word
 
 
 def _scheduling(exclusive: bool, shared: bool) -> Literal["exclusive", "shared"] | None:

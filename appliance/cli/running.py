@@ -12,8 +12,11 @@ from pathlib import Path
 
 from appliance.audit import trust
 from appliance.cli.asking import Ask, Question, challenge_document, decided_for, plans_of, question_of
+from appliance.cli.cascading import refuse_unasked
+from appliance.cli.modelling import refuse_without_gpu, sources_of
 from appliance.cli.output import emit_json, line, note
 from appliance.cli.progress import shown
+from appliance.cli.resuming import Progress, continued, progress
 from appliance.cli.signer_options import again, words_to_verify
 from appliance.digests import sha256_of_file
 from appliance.energy.estimators import active_watts
@@ -22,7 +25,7 @@ from appliance.files import writing_atomically
 from appliance.meter.opening import Decided
 from appliance.records.plan import RunPlan, TrialPlan
 from appliance.tasks.archive import refuse_unarchivable
-from appliance.trials.adapters import this_machine, writable_places
+from appliance.trials.adapters import host_gpus, this_machine, writable_places
 from appliance.trials.estimate import Estimate, estimate, keep_speeds, known_speeds, refuse_short_disk
 from appliance.trials.folder import RunFolder
 from appliance.trials.resting import IDLE_SECONDS
@@ -36,7 +39,9 @@ def carry_out(ask: Ask) -> int:
     if ask.resume is not None and ask.out is not None and ask.out.suffix != ".json":
         raise UsageRefused("a resumed run stays in its folder", where="--out", mend="leave --out away")
     watts = active_watts(os.environ)
+    ask = continued(ask)
     question = question_of(ask)
+    refuse_unasked(ask.cascade_socket, question.definitions)
     if ask.keep_suite:
         refuse_unarchivable(question.suite)
     with decided_for(ask, question, watts) as decided:
@@ -48,8 +53,10 @@ def _carry_out(ask: Ask, question: Question, plans: tuple[TrialPlan, ...], decid
     rest = 2 * (ask.idle_seconds or IDLE_SECONDS) if decided.counts else 0.0
     wanted = estimate(plans, ask.jobs, known_speeds(), rest)
     if ask.dry_run:
-        _show_plan(ask, plans, wanted, decided)
+        _show_plan(ask, plans, wanted, decided, progress(ask, plans))
         return 0
+    sources = sources_of(ask.model_words, plans, question.weights)
+    refuse_without_gpu(plans, host_gpus())
     run = new_run_id()
     folder, single = _folder(ask, run)
     if ask.resume is None:
@@ -74,6 +81,8 @@ def _carry_out(ask: Ask, question: Question, plans: tuple[TrialPlan, ...], decid
         challenge=challenge_document(ask, plans),
         strict_host=ask.strict_host,
         idle_seconds=ask.idle_seconds,
+        model=sources,
+        cascade_socket=ask.cascade_socket.absolute() if ask.cascade_socket else None,
         report=note if ask.resume is None else _behind(decided.words),
     )
     adapters = this_machine(plans, note, decided)
@@ -137,8 +146,11 @@ def _refuse_unwritable(folder: Path) -> None:
 # ---------------------------------------------------------------------------------------------- what is said
 
 
-def _show_plan(ask: Ask, plans: tuple[TrialPlan, ...], wanted: Estimate, decided: Decided) -> None:
+def _show_plan(
+    ask: Ask, plans: tuple[TrialPlan, ...], wanted: Estimate, decided: Decided, come: Progress | None
+) -> None:
     if ask.as_json or ask.report_format == "json":
+        resumed = {"resumed": come.json_value()} if come else {}
         emit_json(
             {
                 "planDigests": [plan.digest for plan in plans],
@@ -150,7 +162,14 @@ def _show_plan(ask: Ask, plans: tuple[TrialPlan, ...], wanted: Estimate, decided
                     "seconds": wanted.seconds,
                     "secondsFrom": wanted.seconds_from,
                     "restSeconds": wanted.rest_seconds,
+                    "dollars": {
+                        "words": wanted.dollars.words,
+                        "worstUsd": wanted.dollars.worst_usd,
+                        "inputPerMillionUsd": wanted.dollars.input_per_million_usd,
+                        "outputPerMillionUsd": wanted.dollars.output_per_million_usd,
+                    },
                 },
+                **resumed,
             }
         )
         return
@@ -158,14 +177,34 @@ def _show_plan(ask: Ask, plans: tuple[TrialPlan, ...], wanted: Estimate, decided
         line(f"plan {plan.digest}")
         line(f"  suite   {plan.suite.name} {plan.suite.version} ({plan.suite.digest[:12]})")
         line(f"  solver  {plan.solver.name} ({plan.solver.digest[:12]}), model {plan.model or 'none'}")
+        for words in _upstream_words(plan):
+            line(f"  model   {words}")
         line(f"  passes  {plan.passes}, rollouts {plan.rollouts}, energy {plan.energy.mode}, {plan.energy.scheduling}")
         for planned in plan.tasks:
             line(f"  task    {planned.spec.name} on {planned.spec.image} ({planned.images.composed.config[7:19]})")
         for name in plan.quarantined:
             line(f"  left out, quarantined: {name}")
     line(decided.words)
-    for text in wanted.lines():
+    for text in (*wanted.lines(), *(come.lines() if come else ())):
         line(text)
+
+
+def _upstream_words(plan: TrialPlan) -> list[str]:
+    upstream = plan.upstream
+    if upstream is None:
+        return []
+    place = f" at {upstream.base_url}" if upstream.base_url else ""
+    words = [f"by {upstream.provider}{place}"]
+    server = upstream.server
+    if server is not None:
+        words[0] += (
+            f": weights {server.weights[:12]}, {server.slots} slot, {server.threads} threads,"
+            f" {server.context} tokens of context{', GPUs' if server.gpus else ''}"
+        )
+    for budget, whose in ((upstream.budget, "each trial"), (upstream.run_budget, "the run")):
+        bounds = [f"{value} {name}" for name, value in budget.json_value().items() if value is not None]
+        words += [f"{', '.join(bounds)} at most for {whose}"] if bounds else []
+    return words
 
 
 def _stays_signed(ask: Ask, folder: Path, plans: tuple[TrialPlan, ...]) -> bool:

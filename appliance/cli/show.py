@@ -13,8 +13,9 @@ from appliance.cli import output
 app = typer.Typer()
 
 
-@app.command()
-def show(
+@app.command(context_settings={"allow_extra_args": True})
+def show(  # noqa: PLR0917 - a command's options
+    context: typer.Context,
     record: Annotated[Path, typer.Argument(help="A record's file, or a run folder that holds one.")],
     trial: Annotated[int | None, typer.Option("--trial", min=0, help="Its place in the list, from 0.")] = None,
     artifact: Annotated[str | None, typer.Option("--artifact", help="Its name: diff, stdout, stderr, ...")] = None,
@@ -29,6 +30,9 @@ def show(
     from appliance.report.load import blobs_beside, load_records, record_paths
     from appliance.report.text import render_text
 
+    if context.args:
+        mend = f"--artifact {context.args[0]}" if len(context.args) == 1 else "name one record"
+        raise UsageRefused(f"one record and no other word: {' '.join(context.args)}", mend=mend)
     if artifact is not None and json:
         raise UsageRefused("an artifact is bytes, not JSON", mend="leave --json out")
     paths = record_paths(record)

@@ -104,7 +104,7 @@ def _task(suite: Suite, name: str) -> Task:
 
 
 def _suite_row(suite: Suite) -> dict[str, Any]:
-    from appliance.tasks.checks import read_checks
+    from appliance.tasks.checks import are_stale, read_checks
 
     stored = read_checks(suite.folder, suite.digest)
     return {
@@ -117,6 +117,7 @@ def _suite_row(suite: Suite) -> dict[str, Any]:
         "timeoutResolves": suite.timeout_resolves,
         "weight": suite.weight,
         "checksDigest": suite.checks_digest,
+        "checksStale": stored is None and are_stale(suite.folder, suite.digest),
         "checkedTasks": len(stored.value.rates) if stored else 0,
         "quarantined": suite.quarantined,
         "forgeable": {name: list(forgers) for name, forgers in suite.forgeable.items()},
@@ -125,7 +126,10 @@ def _suite_row(suite: Suite) -> dict[str, Any]:
 
 def _checked(row: dict[str, Any]) -> str:
     if row["checksDigest"] is None:
-        return "  not checked"
+        name = row["name"]
+        return (
+            f"  changed since it was checked: `appliance tasks check {name}`" if row["checksStale"] else "  not checked"
+        )
     out, forged = len(row["quarantined"]), len(row["forgeable"])
     some = "" if row["checkedTasks"] == row["tasks"] else f"{row['checkedTasks']} of {row['tasks']} "
     return f"  {some}checked{f', {out} quarantined' if out else ''}{f', {forged} forgeable' if forged else ''}"

@@ -53,6 +53,13 @@ def verify(  # noqa: PLR0917  the options of a verb
     challenge: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The challenge that the record answers; goes with --policy.")
     ] = None,
+    challenge_trust: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The root that the challenge is signed under, by name.")
+    ] = None,
+    challenge_identity: Annotated[
+        str, typer.Option(metavar="NAME", help="The exact name of who issued the challenge; its bundle lies beside it.")
+    ] = "",
+    challenge_issuer: Annotated[str, typer.Option(metavar="URL", help="The exact issuer of that name.")] = "",
     anchor: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An anchor of the local log: when the record was there already.")
     ] = None,
@@ -87,6 +94,7 @@ def verify(  # noqa: PLR0917  the options of a verb
     index_words = TrustWords(
         index_trust, index_trusted_root, index_root_sha256, index_identity, index_issuer, of="index-"
     )
+    challenge_words = TrustWords(challenge_trust, None, None, challenge_identity, challenge_issuer, of="challenge-")
     from appliance.audit.found import is_folder
 
     if len(paths) == 1 and bundle is None and not is_folder(paths[0]):
@@ -110,13 +118,14 @@ def verify(  # noqa: PLR0917  the options of a verb
         allow_missing_blobs=allow_missing_blobs,
         policy=policy,
         challenge=challenge,
+        challenge_trust=challenge_words,
         anchor=anchor,
         anchor_trust=TrustWords(anchor_trust, None, None, anchor_identity, anchor_issuer, of="anchor-"),
         tpm_keys=tpm_keys,
     )
     terms = Terms.of(asked)
-    if challenge is not None:
-        note(f"{challenge} is taken on your word: nobody checked who issued it")
+    if challenge is not None and not challenge_words.given:
+        note(f"{challenge} is taken on your word: nobody checked who issued it (--challenge-trust NAME)")
     if one:
         _verify_one(items[0], asked, terms, json)
     else:

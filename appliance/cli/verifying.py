@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from appliance.audit.checks import record_checks
 from appliance.audit.opened import Opened
@@ -14,6 +14,7 @@ from appliance.audit.trust import agreement_check, bundle_path, refusals_transla
 from appliance.cli.trusting import TrustWords, blobs_of, read_bounded_bundle, read_bounded_record
 from appliance.errors import HostRefused, InputRefused, Refusal, UsageRefused
 from appliance.reading import read_regular
+from attest.bundle import MAX_BUNDLE_BYTES
 from attest.errors import Refused
 from attest.verification import Report, verify
 
@@ -39,6 +40,7 @@ class Asked:
     allow_missing_blobs: bool = False
     policy: Path | None = None
     challenge: Path | None = None
+    challenge_trust: TrustWords | None = None
     anchor: Path | None = None
     anchor_trust: TrustWords | None = None
     tpm_keys: Path | None = None
@@ -57,6 +59,8 @@ class Terms:
     policy_roots: Mapping[str, PinnedRoot] = field(default_factory=dict)
     """By sha256: those of the policy's that this machine has."""
     challenge: Challenge | None = None
+    challenge_signer: str | None = None
+    """None: nobody checked whose challenge it is."""
     anchor: Anchor | None = None
     tpm_keys: frozenset[str] = frozenset()
     """Names of the AKs that this receiver has enrolled."""
@@ -80,13 +84,15 @@ class Terms:
             roots, _ = roots_of(policy, files)
         with refusals_translated():
             by_policy = policy is not None and not asked.trust.names_signer
+            challenge, challenge_signer = _challenge(asked)
             return cls(
                 signer=None if by_policy else asked.trust.held_to(),
                 blobs=asked.blobs,
                 allow_missing_blobs=asked.allow_missing_blobs,
                 policy=policy,
                 policy_roots=roots,
-                challenge=_challenge(asked.challenge),
+                challenge=challenge,
+                challenge_signer=challenge_signer,
                 anchor=_anchor(asked),
                 tpm_keys=_tpm_keys(asked.tpm_keys),
             )
@@ -175,19 +181,48 @@ class Terms:
             submission="",
             at=self.now,
         )
-        return as_far_as_seen(asked, self.challenge)
+        seen = as_far_as_seen(asked, self.challenge)
+        if self.challenge_signer is None:
+            return seen
+        return replace(seen, unproven=False, issuer=self.challenge_signer)
 
 
 def _reached(refused: Refused) -> int:
     return sum(outcome.status != "not_run" for outcome in refused.report.outcomes) if refused.report else 0
 
 
-def _challenge(path: Path | None) -> Challenge | None:
-    if path is None:
-        return None
+def _challenge(asked: Asked) -> tuple[Challenge | None, str | None]:
+    """Raises Refused, InputRefused, UsageRefused. Its own signature is checked where somebody said whose it must be."""
+    words = asked.challenge_trust if asked.challenge_trust is not None and asked.challenge_trust.given else None
+    if asked.challenge is None:
+        if words is not None:
+            raise UsageRefused("--challenge-trust goes with --challenge", mend="--challenge FILE", reason="usage")
+        return None, None
     from appliance.submissions.challenge import read_challenge
 
-    return read_challenge(path)[0]
+    challenge, content = read_challenge(asked.challenge)
+    if words is None:
+        return challenge, None
+    from attest import statement
+    from attest.verification import verify_statement
+
+    root, identity, issuer = words.held_to()
+    try:
+        bundle = read_regular(bundle_path(asked.challenge), MAX_BUNDLE_BYTES)
+    except OSError as error:
+        raise Refused(
+            "bundle", error.strerror or str(error), where=str(bundle_path(asked.challenge)), mend=_CHALLENGE_MEND
+        ) from error
+    try:
+        signed = verify_statement(bundle, root, identity, issuer, statement.CHALLENGE_TYPE)
+        statement.check_subject(signed.statement, content, "challenge")
+    except Refused as refused:
+        refused.where = f"{asked.challenge}: {refused.where}" if refused.where else str(asked.challenge)
+        raise
+    return challenge, identity
+
+
+_CHALLENGE_MEND: Final = "put the bundle that `challenge new` made beside the challenge"
 
 
 def _tpm_keys(path: Path | None) -> frozenset[str]:

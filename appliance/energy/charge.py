@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from appliance.energy.exchanges import members_of
 from appliance.energy.members import CpuTimes
 from appliance.energy.readings import Header
 
@@ -39,7 +40,7 @@ def charge_of(header: Header, cpu: CpuTimes) -> Charge:
     used = cpu.charged
     by_role: dict[str, int | None] = {}
     own = others = 0
-    for one in header.cgroups:
+    for one in members_of(header):
         charged = used.get(one.id)
         if one.trial != "own":
             others += charged or 0

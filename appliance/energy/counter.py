@@ -5,7 +5,7 @@ Standard library only: the privileged daemon imports this, and so does whoever w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -70,6 +70,17 @@ class Occupancy:
     pids: frozenset[int]
     sharing: Literal["mig", "mps", "unknown"] | None = None
     """Clients that no pid tells apart; `unknown`: the list itself could not be read, which is not nobody."""
+
+
+@dataclass(frozen=True)
+class Utilised:
+    """Who used a GPU's SMs in the driver's sampling periods since the last time it was asked."""
+
+    zone: str
+    percent: Mapping[int, int]
+    """By the host's pid; empty where nobody did, or no period ended since."""
+    lack: str | None = None
+    """The error's name, where it could not be told."""
 
 
 Reading = int | str

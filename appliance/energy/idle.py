@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from appliance.energy.rest import UNFIT_PERCENT, Rest, ZoneRest, rest_of
 
@@ -47,6 +48,11 @@ class Idle:
     looks: tuple[Rest, ...]
     stored: Rest | None = None
     """A calibration made earlier and still valid: its means are taken, and the looks only check it."""
+    _by_boot: dict[str, tuple[Rest, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _lines: dict[tuple[str, str, int], Line | Unfit] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """By key, boot, and how many looks lie before: between two looks every window has the same line."""
 
     def power_uw(self, key: str, boot_id: str, boottime_ns: int) -> int | None:
         """At one moment: on the line between the look before and the look after it, or the only one there is."""
@@ -60,16 +66,23 @@ class Idle:
 
     def line(self, key: str, boot_id: str, boottime_ns: int) -> Line | Unfit:
         """For a window around this moment."""
-        looks = sorted((look for look in self.looks if look.boot_id == boot_id), key=lambda one: one.middle_boottime_ns)
-        before = [look for look in looks if look.middle_boottime_ns <= boottime_ns][-1:]
-        after = [look for look in looks if look.middle_boottime_ns > boottime_ns][:1]
-        around = before + after
+        looks = self._by_boot.get(boot_id)
+        if looks is None:
+            of_boot = (look for look in self.looks if look.boot_id == boot_id)
+            looks = self._by_boot[boot_id] = tuple(sorted(of_boot, key=lambda one: one.middle_boottime_ns))
+        past = sum([look.middle_boottime_ns <= boottime_ns for look in looks])
+        known = self._lines.get((key, boot_id, past))
+        if known is None:
+            known = self._lines[key, boot_id, past] = self._line(key, boot_id, looks[max(0, past - 1) : past + 1])
+        return known
+
+    def _line(self, key: str, boot_id: str, around: Sequence[Rest]) -> Line | Unfit:
         stored = [self.stored] if self.stored is not None and self.stored.boot_id == boot_id else []
         if not around and not stored:
             other = self.looks or self.stored
             return Unfit("idle power was measured in another boot" if other else "no idle power was measured")
         zones: list[ZoneRest] = []
-        for look in stored + around:
+        for look in (*stored, *around):
             zone = look.zones.get(key)
             reason = look.unfit or (f"{key} was not read at rest" if zone is None else zone.unfit)
             if zone is None or reason is not None:
@@ -78,7 +91,7 @@ class Idle:
         least, most = min(zone.mean_uw for zone in zones), max(zone.mean_uw for zone in zones)
         if (most - least) * 100 > zones[0].mean_uw * UNFIT_PERCENT:
             return Unfit(f"{key} at rest took {least / 1e6:.2f} W and {most / 1e6:.2f} W", drift=True)
-        at_work = any(look.at_work for look in stored + around)
+        at_work = any(look.at_work for look in (*stored, *around))
         if stored:
             moment, zone = stored[0].middle_boottime_ns, zones[0]
             drift = max(most - least, abs(zone.drift_uw))

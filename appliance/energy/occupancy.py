@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from appliance.energy.exchanges import SERVER
 from appliance.energy.readings import Event
 
 _STRANGER: Final = "\0"
@@ -25,14 +26,21 @@ class Occupancy:
         self._now: dict[str, frozenset[str]] = {}
         self._visitors: dict[str, set[str]] = {}
         self._ever: dict[str, set[str]] = {}
+        self._percent: dict[str, dict[str, int]] = {}
+        self._untold: set[str] = set()
+        """Zones whose utilisation was not told, or not by process, at some moment."""
 
     def advance(self, events: Iterable[Event]) -> None:
         """At each reading, also one without events."""
         if self._before is not self._now:
             self._before = self._now
         for event in events:
+            if event.kind == "sm" and event.subject is not None:
+                self._use(event, event.subject)
             if event.kind != "gpu" or event.subject is None:
                 continue
+            if event.word is not None:
+                self._untold.add(event.subject)
             ours = frozenset(one for one in event.cgroups if one in self._trials)
             self._now = {**self._now, event.subject: ours}
             if event.word == _UNREADABLE:
@@ -52,6 +60,19 @@ class Occupancy:
         """Somebody else was on it in this window, at whatever moment, beside the trial (row G8)."""
         return zone in self.touched and len(self._visitors[zone]) > 1
 
+    def utilisation(self, zone: str) -> tuple[dict[str, int], int]:
+        """Percent by cgroup, and of processes of none of ours, summed over the driver's samples of this window; nothing
+        where some of it was not told."""
+        percent = {} if zone in self._untold else self._percent.get(zone, {})
+        return {one: of_it for one, of_it in percent.items() if one != _STRANGER}, percent.get(_STRANGER, 0)
+
+    def _use(self, event: Event, zone: str) -> None:
+        if event.word is not None:
+            self._untold.add(zone)
+        percent = self._percent.setdefault(zone, {})
+        whose = next((one for one in event.cgroups if one in self._trials), _STRANGER)
+        percent[whose] = percent.get(whose, 0) + (event.number or 0)
+
     def _note(self, event: Event, ours: frozenset[str]) -> None:
         zone = event.subject or ""
         seen = self._visitors.setdefault(zone, set())
@@ -60,7 +81,8 @@ class Occupancy:
         self._ever.setdefault(zone, set()).update(ours)
         for one in ours:
             trial = self._trials[one]
-            # What belongs to no trial (a model server) is a visitor of its own.
-            seen.add(f"cgroup {one}" if trial is None else f"trial {trial}")
-            if trial == "own":
+            # What belongs to no trial is a visitor of its own; the run's model server is no stranger to its trials.
+            served = "own" if trial == SERVER else trial
+            seen.add(f"cgroup {one}" if served is None else f"trial {served}")
+            if served == "own":
                 self.touched.add(zone)

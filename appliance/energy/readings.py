@@ -30,13 +30,22 @@ from appliance.energy.readings_shapes import (
     CpuUnit,
     Event,
     EventKind,
+    GpuSharing,
     Header,
     InnerWindow,
     Malformed,
     ReadCgroup,
     Sample,
 )
-from appliance.energy.readings_writing import block_line, event_line, header_line, pack, sample_line
+from appliance.energy.readings_writing import (
+    block_line,
+    block_line_of,
+    block_names,
+    event_line,
+    header_line,
+    pack,
+    sample_line,
+)
 
 __all__ = [
     "MAX_BYTES",
@@ -45,6 +54,7 @@ __all__ = [
     "CpuUnit",
     "Event",
     "EventKind",
+    "GpuSharing",
     "Header",
     "InnerWindow",
     "Malformed",
@@ -52,6 +62,8 @@ __all__ = [
     "Readings",
     "Sample",
     "block_line",
+    "block_line_of",
+    "block_names",
     "event_line",
     "header_line",
     "pack",
@@ -116,10 +128,13 @@ class _Reader:
         self._zones = {zone.id for zone in header.zones}
         self._cgroups = {one.id for one in header.cgroups}
         self._last: dict[_Column, int] = {}
-        """Of every column, the last number that was read."""
-        self._before: dict[_Column, int | None] = {}
-        """The sample before."""
-        self._split = 0
+        """Of every column of the blocks before, the last number that was read."""
+        self._numbers: list[int] = []
+        """The same of this block's, beside its columns; 0 where none was read yet."""
+        self._before: list[int | None] = []
+        """The sample before, beside its columns."""
+        self._zone_ids: list[str] = []
+        self._cgroup_ids: list[str] = []
 
     def take(self, value: Any, number: int) -> Sample | None:
         """None: an event, which belongs to the sample that follows."""
@@ -136,18 +151,16 @@ class _Reader:
             raise Malformed(f"line {number}: neither a block nor a sample of one")
         self._before = read
         events, self.events = tuple(self.events), []
-        numbers = list(read.values())
-        names = [name for _, name in self.columns]
-        at = self._split
+        at = len(self._zone_ids)
         return Sample(
             at_ns=self.at_ns,
-            zones=dict(zip(names[:at], numbers[:at], strict=True)),
-            machine=numbers[at],
-            cgroups=dict(zip(names[at + 1 :], numbers[at + 1 :], strict=True)),
+            zones=dict(zip(self._zone_ids, read[:at], strict=True)),
+            machine=read[at],
+            cgroups=dict(zip(self._cgroup_ids, read[at + 1 :], strict=True)),
             events=events,
         )
 
-    def _block(self, value: dict[str, Any], number: int) -> dict[_Column, int | None]:
+    def _block(self, value: dict[str, Any], number: int) -> list[int | None]:
         if set(value) != {"zones", "cgroups", "raw"} or not all(isinstance(one, list) for one in value.values()):
             raise Malformed(f"line {number}: a block has zones, cgroups and raw")
         zones = _known(value["zones"], self._zones, "zone", number)
@@ -155,33 +168,39 @@ class _Reader:
         numbers = [_decimal(text, number) for text in value["raw"]]
         if len(numbers) != len(columns):
             raise Malformed(f"line {number}: {len(columns)} columns and {len(numbers)} numbers")
-        read = dict(zip(columns, numbers, strict=True))
-        for column, one in read.items():
+        befores = dict(zip(self.columns, self._before, strict=True))
+        for column, one in zip(columns, numbers, strict=True):
             # The sample before is of the same moment; what one of the two could not read, the other may have.
-            before = self._before.get(column)
+            before = befores.get(column)
             if one is not None and before is not None and one != before:
                 raise Malformed(f"line {number}: {column[1] or 'machine'} is not where the sample before left it")
-        self.columns, self._split = columns, len(zones)
-        self._last.update({column: one for column, one in read.items() if one is not None})
-        return read
+        self._last.update(zip(self.columns, self._numbers, strict=True))
+        self.columns = columns
+        self._numbers = [
+            self._last.get(column, 0) if one is None else one for column, one in zip(columns, numbers, strict=True)
+        ]
+        self._zone_ids = [name for _, name in zones]
+        self._cgroup_ids = [name for _, name in columns[len(zones) + 1 :]]
+        return numbers
 
-    def _differences(self, value: list[Any], number: int) -> dict[_Column, int | None]:
+    def _differences(self, value: list[Any], number: int) -> list[int | None]:
         if len(value) != len(self.columns) + 1:
             raise Malformed(f"line {number}: {len(value) - 1} numbers for {len(self.columns)} columns")
         dt_ns = value[0]
         if type(dt_ns) is not int or not 0 <= dt_ns <= _MOST:
             raise Malformed(f"line {number}: no time since the sample before")
         self.at_ns += dt_ns
-        last = self._last
-        read: dict[_Column, int | None] = {}
-        for column, step in zip(self.columns, value[1:], strict=True):
+        last = self._numbers
+        read: list[int | None] = []
+        for at, step in enumerate(value[1:]):
             if type(step) is int and -_MOST <= step <= _MOST:
                 # A column that was never read before begins with its first number.
-                last[column] = read[column] = last.get(column, 0) + step
+                last[at] += step
+                read.append(last[at])
             elif step is None:
-                read[column] = None
+                read.append(None)
             else:
-                raise Malformed(f"line {number}: no difference in column {column[1] or 'machine'}")
+                raise Malformed(f"line {number}: no difference in column {self.columns[at][1] or 'machine'}")
         return read
 
 
@@ -236,7 +255,13 @@ _DECODER: Final = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_flo
 
 def _parsed(raw: bytes, number: int) -> Any:
     try:
-        return _DECODER.decode(raw.decode())
+        text = raw.decode()
+        if text[:1] in ("[", "{"):
+            value, end = _DECODER.raw_decode(text)
+            if end == len(text):
+                return value
+        # White space around it is JSON too, and what is no value of ours is told by the same words.
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"line {number}: {error}") from error
 

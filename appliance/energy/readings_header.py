@@ -17,6 +17,7 @@ from appliance.energy.readings_shapes import (
     MAX_ZONES,
     SCHEMA,
     CpuUnit,
+    GpuSharing,
     Header,
     InnerWindow,
     Malformed,
@@ -163,6 +164,7 @@ _HEADER: Final[dict[str, _Check]] = {
     "strangers_at_close": _flag,
     "cpu_after_close_ns": _maybe(_time),
     "flags": _texts,
+    "gpu_sharing": _word(get_args(GpuSharing)),
 }
 _ZONE: Final[dict[str, _Check]] = {
     "id": _text,

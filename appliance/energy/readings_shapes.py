@@ -18,7 +18,9 @@ MAX_INNER_AT_ONCE: Final = 256
 MAX_EVENTS: Final = 4096
 """Before one sample."""
 CpuUnit = Literal["us", "ns"]
-EventKind = Literal["gap", "suspend", "cpus", "gpu", "late", "zone_gone"]
+EventKind = Literal["gap", "suspend", "cpus", "gpu", "late", "zone_gone", "sm"]
+GpuSharing = Literal["device_total", "sm_utilisation"]
+"""What is told of a board on which others were too: its total, or shares by the utilisation of its SMs."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class ReadCgroup:
     role: str
     """`solver`, `forwarder`, `model`, `judge`, `harness`, `meter`, or `container` for one that is none of ours."""
     trial: str | None
-    """`own`; an opaque id for another trial; None for what belongs to none."""
+    """`own`; an opaque id for another trial; `run`: the run's model server, which is the trial's own while one of its
+    exchanges is in flight; None for what belongs to none."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Header:
     """Of the solver's cgroup, from the close till the release; None: not readable."""
     flags: tuple[str, ...] = ()
     """Of the reading itself: `cgroup_left`, `thinned`, `client_died`, `ended_early`."""
+    gpu_sharing: GpuSharing = "device_total"
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,12 @@ class Event:
     subject: str | None = None
     """A zone's id, where it is of one."""
     word: str | None = None
-    """gap: the error's name; gpu: `mig` or `mps`."""
+    """gap: the error's name; gpu: `mig` or `mps`; sm: the error's name, where the driver told no utilisation."""
     number: int | None = None
-    """suspend, late: nanoseconds; cpus: how many are online; gpu: processes of none of our cgroups."""
+    """suspend, late: nanoseconds; cpus: how many are online; gpu: processes of none of our cgroups; sm: percent of a
+    sampling period of the driver's, of all processes of one cgroup or of none of ours."""
     cgroups: tuple[str, ...] = ()
-    """gpu: ids of ours that are on it."""
+    """gpu: ids of ours that are on it; sm: the one that it is of, or none."""
 
 
 @dataclass(frozen=True)

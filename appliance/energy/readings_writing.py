@@ -13,13 +13,27 @@ from appliance.energy.readings_shapes import SCHEMA, Event, Header
 
 
 def header_line(header: Header) -> bytes:
-    return _line({"schema": SCHEMA, **_to_json(header)})
+    value = {"schema": SCHEMA, **_to_json(header)}
+    if header.gpu_sharing == "device_total":
+        # As readings had it before there was another: whoever reads them knows no such key.
+        del value["gpuSharing"]
+    return _line(value)
 
 
 def block_line(zones: Iterable[str], cgroups: Iterable[str], raw: Iterable[int | None]) -> bytes:
     """`raw`: zones, machine, cgroups."""
-    numbers = [None if value is None else str(value) for value in raw]
-    return _line({"zones": list(zones), "cgroups": list(cgroups), "raw": numbers})
+    return block_line_of(block_names(zones, cgroups), raw)
+
+
+def block_names(zones: Iterable[str], cgroups: Iterable[str]) -> bytes:
+    """What heads of the same columns have in common, to the numbers."""
+    return _line({"zones": list(zones), "cgroups": list(cgroups)})[:-2]
+
+
+def block_line_of(names: bytes, raw: Iterable[int | None]) -> bytes:
+    """A head with these `block_names`."""
+    numbers = ",".join(["null" if value is None else f'"{value}"' for value in raw])
+    return b'%b,"raw":[%b]}\n' % (names, numbers.encode())
 
 
 def sample_line(dt_ns: int, differences: Iterable[int | None]) -> bytes:

@@ -130,20 +130,26 @@ class _Bins:
         return self._slow or len(self._edges_uj) > 1
 
     def advance(self, raw: int | None, at_ns: int) -> None:
-        step = self.series.advance(raw, at_ns)
-        if isinstance(step, Break):
-            self.broken = True
-        if not isinstance(step, Step) or self.broken or (self._slow and step.energy_uj == 0):
+        began_ns = self.series.last_ns
+        energy_uj = self.series.step_uj(raw, at_ns)
+        if energy_uj is None or began_ns is None:
+            step = self.series.advance(raw, at_ns)
+            if isinstance(step, Break):
+                self.broken = True
+            if not isinstance(step, Step):
+                return
+            began_ns, energy_uj = step.since_ns, step.energy_uj
+        if self.broken or (self._slow and energy_uj == 0):
             return
         if self._from_ns is None:
-            self._from_ns = self._until_ns = step.until_ns
+            self._from_ns = self._until_ns = at_ns
             return
-        since_ns = self._until_ns if self._slow else step.since_ns
-        while (edge_ns := self._from_ns + len(self._edges_uj) * _BIN_NS) <= step.until_ns:
-            part = step.energy_uj * (edge_ns - since_ns) // (step.until_ns - since_ns)
+        since_ns = self._until_ns if self._slow else began_ns
+        while (edge_ns := self._from_ns + len(self._edges_uj) * _BIN_NS) <= at_ns:
+            part = energy_uj * (edge_ns - since_ns) // (at_ns - since_ns)
             self._edges_uj.append(self._total_uj + part)
-        self._total_uj += step.energy_uj
-        self._until_ns = step.until_ns
+        self._total_uj += energy_uj
+        self._until_ns = at_ns
 
     def rest(self) -> ZoneRest:
         length_ns = self.series.last_ns or 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from appliance.energy.counter import CounterZone
@@ -44,8 +45,13 @@ def is_slow(zone: CounterZone, period_ns: int) -> bool:
 def scale_of(zone: CounterZone) -> Scale:
     """Of a counter of energy. Millijoules are counted as microjoules, so that their last count is worth one too."""
     if zone.unit == "mj" and zone.max_range is not None:
-        return Scale(zone.max_range * 1000 + 999)
-    return Scale(zone.max_range)
+        return _scale(zone.max_range * 1000 + 999)
+    return _scale(zone.max_range)
+
+
+@lru_cache(maxsize=64)
+def _scale(max_range_uj: int | None) -> Scale:
+    return Scale(max_range_uj)
 
 
 class ZoneSeries:
@@ -65,6 +71,8 @@ class ZoneSeries:
         self.began_blind = False
         """It was there before it could be read."""
         self.power_gap_ns = _LONGEST_POWER_GAP_PERIODS * max(period_ns, zone.update_period_ns)
+        self._counts = zone.unit != "mw"
+        self._update_ns = zone.update_period_ns
         self._factor = 1000 if zone.unit == "mj" else 1
         self._scale = scale_of(zone)
         self._stale_ns = max(_STALE_NS, 10 * zone.update_period_ns)
@@ -93,6 +101,28 @@ class ZoneSeries:
         if isinstance(step, Step):
             self.moved = self.moved or step.energy_uj > 0
         return step
+
+    def step_uj(self, raw: int | None, at_ns: int) -> int | None:
+        """What `advance` says of a reading that nothing is odd about, without an object for it: the energy since
+        `last_ns`. None: nothing was taken, and `advance` has to say.
+
+        A window's every reading comes through here; a property test holds it to `advance`.
+        """
+        since_ns = self.last_ns
+        if raw is None or raw < 0 or since_ns is None or at_ns <= since_ns or self._gap or not self._counts:
+            return None
+        dt_ns = at_ns - since_ns
+        scale, most_uw, factor, before = self._scale, self.zone.most_uw, self._factor, self.last_raw
+        energy_nj = certain_nj(scale, before * factor, raw * factor, dt_ns, most_uw, self._update_ns)
+        if energy_nj is None or (energy_nj == 0 and dt_ns > self._stale_ns):
+            return None
+        self.last_ns, self.last_raw = at_ns, raw
+        if raw:
+            self.only_zero = False
+        whole, self._carry = divmod(self._carry + energy_nj, 1000)
+        if whole:
+            self.moved = True
+        return whole
 
     @property
     def in_gap(self) -> bool:

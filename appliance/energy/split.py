@@ -32,6 +32,9 @@ def apportion(total: int, weights: Sequence[int]) -> list[int] | None:
     left = total - sum(shares)
     if left:
         remainders = [product % whole for product in products]
+        if left == 1:
+            shares[remainders.index(max(remainders))] += 1
+            return shares
         # Sorting keeps the order of equals, in reverse too.
         for at in sorted(range(len(shares)), key=remainders.__getitem__, reverse=True)[:left]:
             shares[at] += 1

@@ -22,6 +22,7 @@ from appliance.energy.uncertainty import (
     measured,
     of_idle,
     of_sharing,
+    of_utilisation,
     together,
 )
 
@@ -130,7 +131,7 @@ def _no_gross(judged: Judged) -> str | None:
 def _no_split(judged: Judged, charge: Charge, gpus: Occupancy) -> str | None:
     if isinstance(judged.track.idle, Unfit):
         return judged.track.idle.reason
-    if _shared(judged, gpus):
+    if _shared(judged, gpus) and not judged.track.utilised:
         return "others were on it, and no counter tells them apart"
     if judged.track.zone.domain == "gpu":
         untold = judged.track.zone.id in gpus.unclear - gpus.touched
@@ -146,7 +147,7 @@ def _shared(judged: Judged, gpus: Occupancy) -> bool:
 
 def _basis(judged: Judged, charge: Charge) -> Basis:
     sampled: Basis = "sampled_power" if judged.track.zone.unit == "mw" else "counter"
-    alone = judged.track.zone.domain == "gpu" or charge.alone
+    alone = not judged.track.utilised if judged.track.zone.domain == "gpu" else charge.alone
     return sampled if alone else worst_basis([sampled, "apportioned"])
 
 
@@ -164,6 +165,8 @@ def _budget(judged: Judged, header: Header, charge: Charge, *, net: bool) -> Bud
     )
     if net and isinstance(track.idle, Line):
         terms += (of_idle(track.idle.rest, track.idle.drift_uw, header.length_ns),)
+        if track.utilised:
+            terms += (of_utilisation(track.gross_uj - track.idle_uj),)
         if zone.domain != "gpu":
             sharing = Sharing(
                 dynamic_uj=track.gross_uj - track.idle_uj,

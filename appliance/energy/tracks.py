@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from appliance.energy.counter import CounterZone
+from appliance.energy.exchanges import Exchanges, members_of, servers_of, within
 from appliance.energy.idle import Line, Unfit
 from appliance.energy.inner import InnerBook
 from appliance.energy.members import CpuMoment, CpuShare, CpuTimes
 from appliance.energy.occupancy import Occupancy
 from appliance.energy.readings import Header
 from appliance.energy.series import Break, Step, ZoneSeries, is_slow
-from appliance.energy.split import shares_of
+from appliance.energy.split import apportion, shares_of
 
 _NS: Final = 10**9
 _EXCESS_PERCENT: Final = 2
@@ -46,12 +47,13 @@ class Track:
         """By cgroup id."""
         self.error: str | None = None
         """Of its last reading that failed, by name (`EIO`)."""
+        self.utilised = False
+        """Split by the utilisation of a board's SMs."""
         self.unsplit = False
         """Some energy was read without the machine's CPU time."""
-        self._own = frozenset(one.id for one in header.cgroups if one.trial == "own")
-        self._known_ids: tuple[str, ...] = ()
-        self._own_places: list[int] = []
-        """In `_known_ids`, those of the trial's own."""
+        self._own = frozenset(one.id for one in members_of(header) if one.trial == "own")
+        self._servers = servers_of(header)
+        self._exchanges = Exchanges(header.inner)
         self._is_gpu = zone.domain == "gpu"
         self._opened_ns = int(header.opened_boottime_ns)
         self._unit_ns = 1000 if header.cpu_unit == "us" else 1
@@ -60,8 +62,8 @@ class Track:
         self.slow = is_slow(zone, header.period_ns)
         self._capacity_ns = 0
         """CPUs that were online, by time."""
-        self._since = CpuMoment(0, {})
-        self._inner = inner
+        self._since = CpuMoment(0, (), ())
+        self._inner = inner if header.inner else None
         self._safe_ns = safe_ns
 
     def check_late(self, at_ns: int) -> None:
@@ -72,11 +74,16 @@ class Track:
     def advance(self, raw: int | None, at_ns: int, cpu: CpuTimes, cpus: int, on: Occupancy, *, blind: bool) -> None:
         """`blind`: the machine's CPU time could not be read, so that what is left of it is nobody's."""
         before = self.series.last_ns
+        energy_uj = self.series.step_uj(raw, at_ns)
+        if energy_uj is not None and before is not None:
+            self._book(before, at_ns, energy_uj, cpu, cpus, on, blind=blind)
+            self._since = cpu.now
+            return
         step = self.series.advance(raw, at_ns)
         if isinstance(step, Break):
             self.break_off(step.reason, step.bounds_uj)
         elif isinstance(step, Step):
-            self._book(step, cpu, cpus, on, blind=blind)
+            self._book(step.since_ns, step.until_ns, step.energy_uj, cpu, cpus, on, blind=blind)
         if self.series.last_ns != before:
             self._since = cpu.now
 
@@ -107,62 +114,82 @@ class Track:
             return None
         return self.gross_uj + self.low_uj, self.gross_uj + self.high_uj
 
-    def _book(self, step: Step, cpu: CpuTimes, cpus: int, on: Occupancy, *, blind: bool) -> None:
-        dt_ns = step.until_ns - step.since_ns
-        self.gross_uj += step.energy_uj
-        self.unsplit = self.unsplit or blind
-        covering = self._inner.covering(step.since_ns, step.until_ns)
-        if covering:
-            self._inner.book(covering, f"gross {self.zone.id}", step.energy_uj)
+    def _book(  # noqa: PLR0917  a step, and what was seen with it: ten times a second of every zone
+        self, since_ns: int, until_ns: int, energy_uj: int, cpu: CpuTimes, cpus: int, on: Occupancy, *, blind: bool
+    ) -> None:
+        self.gross_uj += energy_uj
+        if blind:
+            self.unsplit = True
+        covering = () if self._inner is None else self._inner.covering(since_ns, until_ns)
+        if covering and self._inner is not None:
+            self._inner.book(covering, f"gross {self.zone.id}", energy_uj)
+        capacity_ns = cpus * (until_ns - since_ns)
         if self.slow:
-            self._capacity_ns += cpus * dt_ns
+            self._capacity_ns += capacity_ns
             return
         share = cpu.since(self._since)
-        self._rate(step.energy_uj, share, cpus * dt_ns)
-        own = self._split(step, share, on.on(self.zone.id) if self._is_gpu else ())
-        if covering:
+        self._rate(energy_uj, share, capacity_ns)
+        holders = self._told_apart(on.on(self.zone.id), since_ns, until_ns) if self._is_gpu else ()
+        own = self._split(since_ns, until_ns, energy_uj, share, holders)
+        if covering and self._inner is not None:
             self._inner.book(covering, f"own {self.zone.id}", own)
 
     def _split_whole(self, at_ns: int, cpu: CpuTimes, on: Occupancy) -> None:
         """The window as one step: idle once, weights of all its CPU time, whoever was on a board at any moment."""
-        step = Step(0, at_ns, self.gross_uj)
         share = cpu.whole()
-        self._rate(step.energy_uj, share, self._capacity_ns)
-        self._split(step, share, on.ever_on(self.zone.id))
+        self._rate(self.gross_uj, share, self._capacity_ns)
+        self._split(0, at_ns, self.gross_uj, share, self._told_apart(on.ever_on(self.zone.id), 0, at_ns))
 
     def _rate(self, energy_uj: int, share: CpuShare, capacity_ns: int) -> None:
         if self.ratio_uj is not None and capacity_ns:
-            if share.ids is not self._known_ids:
-                self._known_ids = share.ids
-                self._own_places = [at for at, one in enumerate(share.ids) if one in self._own]
-            own = sum([share.members[at] for at in self._own_places])
-            self.ratio_uj += min(energy_uj, energy_uj * own * self._unit_ns // capacity_ns)
+            self.ratio_uj += min(energy_uj, energy_uj * share.own * self._unit_ns // capacity_ns)
 
-    def _split(self, step: Step, share: CpuShare, holders: tuple[str, ...]) -> int:
+    def _split(self, since_ns: int, until_ns: int, energy_uj: int, share: CpuShare, holders: tuple[str, ...]) -> int:
         """What of it is the trial's own."""
-        if isinstance(self.idle, Unfit):
+        idle = self.idle
+        if isinstance(idle, Unfit):
             return 0
-        dt_ns = step.until_ns - step.since_ns
-        idle_uw = self.idle.at(self._opened_ns + (step.since_ns + step.until_ns) // 2)
-        rest_uj = idle_uw * dt_ns // _NS
-        if self._is_gpu:
-            ids = holders
-            idle, system, members = shares_of(step.energy_uj, rest_uj, [1] * len(ids), 0)
-        else:
-            ids = share.ids
-            left = self._left(share.machine, share.whole)
-            idle, system, members = shares_of(step.energy_uj, rest_uj, share.members, left)
+        idle_uw = idle.at(self._opened_ns + (since_ns + until_ns) // 2)
+        rest_uj = idle_uw * (until_ns - since_ns) // _NS
         self.rest_uj += rest_uj
+        if self._is_gpu:
+            return self._split_board(energy_uj, rest_uj, holders)
+        left = self._left(share.machine, share.whole)
+        taken = rest_uj if rest_uj < energy_uj else energy_uj
+        self.idle_uj += taken
+        # What `split` says of weights none of which is negative.
+        shares = apportion(energy_uj - taken, [*share.members, left if left > 0 else 0])
+        if shares is None:
+            self.system_uj += energy_uj - taken
+            return 0
+        booked, owners = 0, self.own_uj
+        for at in share.own_at:
+            own, one = shares[at], share.ids[at]
+            owners[one] = owners.get(one, 0) + own
+            booked += own
+        self.system_uj += shares[-1]
+        self.others_uj += energy_uj - taken - shares[-1] - booked
+        return booked
+
+    def _split_board(self, energy_uj: int, rest_uj: int, holders: tuple[str, ...]) -> int:
+        """No counter tells apart who was on it: each had as much."""
+        idle, system, members = shares_of(energy_uj, rest_uj, [1] * len(holders), 0)
         self.idle_uj += idle
         self.system_uj += system
         booked = 0
-        for one, energy_uj in zip(ids, members, strict=True):
+        for one, share_uj in zip(holders, members, strict=True):
             if one in self._own:
-                self.own_uj[one] = self.own_uj.get(one, 0) + energy_uj
-                booked += energy_uj
+                self.own_uj[one] = self.own_uj.get(one, 0) + share_uj
+                booked += share_uj
             else:
-                self.others_uj += energy_uj
+                self.others_uj += share_uj
         return booked
+
+    def _told_apart(self, holders: tuple[str, ...], since_ns: int, until_ns: int) -> tuple[str, ...]:
+        """A model server that answers the trial is the trial's own."""
+        if not self._servers or self._servers.isdisjoint(holders) or not self._exchanges.hold(since_ns, until_ns):
+            return holders
+        return tuple(within(one) if one in self._servers else one for one in holders)
 
     def _left(self, machine: int, members: int) -> int:
         """The system's CPU time of a step: what the machine's has beyond the members', never less than 0.
@@ -173,15 +200,18 @@ class Track:
         """
         self._members += members
         left = machine - members + self._owed
-        self._owed = min(0, max(left, -self._lag))
-        self._lost += max(0, self._owed - left)
+        if left >= 0:
+            self._owed = 0
+            return left
+        self._owed = max(left, -self._lag)
+        self._lost += self._owed - left
         return left
 
 
 def own_by_role(own_uj: Mapping[str, int], header: Header) -> dict[str, int]:
     """Every role of the trial is there, 0 where it took nothing."""
     found: dict[str, int] = {}
-    for one in header.cgroups:
+    for one in members_of(header):
         if one.trial == "own":
             found[one.role] = found.get(one.role, 0) + own_uj.get(one.id, 0)
     return found

@@ -8,6 +8,7 @@ Each term is a standard uncertainty (energy 3.4): rectangular over its width, bo
     sampled_power  5 % of the energy               power in place of a counter: the board's own gain error
     idle           T sqrt(s^2/n + drift^2/12)      the power at rest, of the net alone
     cpu_staleness  D tick b / (W sqrt(6))          CPU time lags by a tick on each of b busy CPUs, of the net alone
+    utilisation    D / sqrt(12)                    a share of a board by SM utilisation: anything from 0 to D
 
 What the counter itself is off by (type B) nobody here knows: the reference is the vendor's counter, not traceable.
 """
@@ -27,10 +28,10 @@ EDGE_PERIODS: Final = 41
 """Below as many update periods the edges alone are over 1 % (k = 1): 41 ms of RAPL, 4.1 s of NVML (row G7)."""
 _NS: Final = 10**9
 _POWER_PERCENT: Final = 5
-TermName = Literal["resolution", "edges", "skew", "sampled_power", "idle", "cpu_staleness"]
+TermName = Literal["resolution", "edges", "skew", "sampled_power", "idle", "cpu_staleness", "utilisation"]
 # One reading of an edge and one clock of CPU time serve all zones: what these are off by, all are together.
 _COMMON: Final[frozenset[TermName]] = frozenset({"skew", "cpu_staleness"})
-_OF_NET: Final[frozenset[TermName]] = frozenset({"idle", "cpu_staleness"})
+_OF_NET: Final[frozenset[TermName]] = frozenset({"idle", "cpu_staleness", "utilisation"})
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,11 @@ def of_sharing(sharing: Sharing, wall_ns: int) -> Term:
         return Term("cpu_staleness", 0)
     stale = isqrt((dynamic_nj * sharing.tick_ns * busy // sharing.all_cpu_ns) ** 2 // 6)
     return Term("cpu_staleness", min(dynamic_nj, stale))
+
+
+def of_utilisation(dynamic_uj: int) -> Term:
+    """Busy SMs say nothing of the power they took: the share may be any part of what was not idle."""
+    return Term("utilisation", isqrt((dynamic_uj * 1000) ** 2 // 12))
 
 
 def together(budgets: Sequence[Budget]) -> Budget:

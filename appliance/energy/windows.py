@@ -12,6 +12,7 @@ from typing import Final
 from appliance.energy import floors
 from appliance.energy.charge import charge_of
 from appliance.energy.counters import safe_period_ns
+from appliance.energy.exchanges import members_of
 from appliance.energy.figures import InnerEnergy, Window, ZoneEnergy
 from appliance.energy.idle import Idle, Line, Unfit
 from appliance.energy.inner import InnerBook
@@ -22,6 +23,7 @@ from appliance.energy.readings import Header, Readings, Sample
 from appliance.energy.series import scale_of
 from appliance.energy.totals import energy_of, sum_of
 from appliance.energy.tracks import Track
+from appliance.energy.utilised import split_by_utilisation
 
 __all__ = ["InnerEnergy", "Window", "ZoneEnergy", "window_of"]
 
@@ -70,7 +72,7 @@ class _Pass:
         self.cpu = CpuTimes(header)
         self.flags: set[str] = set()
         self.moments = 0
-        self._own = [one.id for one in header.cgroups if one.trial == "own"]
+        self._own = [one.id for one in members_of(header) if one.trial == "own"]
         self._cpus = header.cpus
         self._unit_ns = 1000 if header.cpu_unit == "us" else 1
         self._at_ns = -1
@@ -78,6 +80,8 @@ class _Pass:
         self._own_used = 0
         self._held: Sample | None = None
         self._late = self._blind = False
+        self._seen = False
+        """There was an event: before it nobody was on any board."""
 
     def advance(self, sample: Sample) -> None:
         if sample.at_ns != self._at_ns:
@@ -96,7 +100,9 @@ class _Pass:
                 self._by_id[event.subject].error = event.word
             elif event.kind == "zone_gone":
                 self.flags.add("zone_gone")
-        self.gpus.advance(sample.events)
+        if sample.events or self._seen:
+            self._seen = True
+            self.gpus.advance(sample.events)
         waited_ns = sample.at_ns - self._done_ns
         if sample.machine is None and self._done_ns >= 0 and waited_ns <= _PATIENCE_PERIODS * self.header.period_ns:
             self._held = sample
@@ -110,19 +116,21 @@ class _Pass:
             if "suspended" in self.flags:
                 track.break_off("suspended")
             track.end(self._at_ns, self.cpu, self.gpus)
+            track.utilised = split_by_utilisation(track, self.header, self.gpus)
 
     def _take(self, sample: Sample) -> None:
-        self.cpu.advance(sample)
+        cpu, at_ns, by_id = self.cpu, sample.at_ns, self._by_id
+        cpu.advance(sample)
         self.dies.advance(sample)
         # At the opening too: there is no CPU time of the machine since then, and so no share of it.
-        self._blind = self._blind or sample.machine is None
+        blind = self._blind = self._blind or sample.machine is None
+        if self._late:
+            for one in sample.zones:
+                by_id[one].check_late(at_ns)
         for one, raw in sample.zones.items():
-            track = self._by_id[one]
-            if self._late:
-                track.check_late(sample.at_ns)
-            track.advance(raw, sample.at_ns, self.cpu, self._cpus, self.gpus, blind=self._blind)
-        self._book_cpu(sample.at_ns)
-        self._held, self._late, self._done_ns = None, False, sample.at_ns
+            by_id[one].advance(raw, at_ns, cpu, self._cpus, self.gpus, blind=blind)
+        self._book_cpu(at_ns)
+        self._held, self._late, self._done_ns = None, False, at_ns
 
     def _book_cpu(self, at_ns: int) -> None:
         if self.header.inner and at_ns > self._done_ns >= 0:
@@ -150,6 +158,8 @@ def _inner(header: Header, passed: _Pass, judged: Sequence[Judged], total: ZoneE
     missing = "no counter in this window" if total is None else total.missing
     if missing is None and any(track.slow for track in tracks):
         missing = "the counter is too slow for a part"
+    if missing is None and any(track.utilised for track in tracks):
+        missing = "a shared board is shared out over the whole window only"
     unit_ns = 1000 if header.cpu_unit == "us" else 1
     summed = [one.track.zone.id for one in judged if one.summed]
     gross, own = (

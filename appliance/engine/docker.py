@@ -28,6 +28,7 @@ from appliance.engine.hijack import Wire, start_exec
 from appliance.errors import HostRefused
 from appliance.pins import REFERENCE, Pin
 from appliance.ports import (
+    ROLE_LABEL,
     RUN_LABEL,
     TRIAL_LABEL,
     ContainerSpec,
@@ -206,10 +207,12 @@ class DockerEngine:
         while not self._inspect(container).get("State", {}).get("Running") and time.monotonic() < until:
             time.sleep(0.1)
 
-    def cpu_ns(self, run: str, trial: str) -> int | None:
-        """CPU time so far of a trial's container, by the engine's one-shot statistics; None where there is none."""
+    def cpu_ns(self, run: str, trial: str | None, role: str) -> int | None:
+        """CPU time so far of a trial's container, or of one of the run's own, by the engine's one-shot statistics;
+        None where there is none."""
         with translated("read a container's statistics"):
-            labels = [f"{RUN_LABEL}={run}", f"{TRIAL_LABEL}={trial}"]
+            labels = [f"{RUN_LABEL}={run}", f"{ROLE_LABEL}={role}"]
+            labels += [] if trial is None else [f"{TRIAL_LABEL}={trial}"]
             found = self.client.containers(filters={"label": labels})
             if len(found) != 1:
                 return None

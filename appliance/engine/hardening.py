@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from appliance.ports import ContainerSpec, Mount
+from appliance.ports import ROLE_LABEL, ContainerSpec, Mount
 
 HOME = "/home/bench"
 HOSTNAME = "bench"
@@ -75,7 +75,7 @@ def container_body(spec: ContainerSpec, *, runtime: str | None = None, podman: b
     memory = limits.memory_mib * MIB
     file_size = (limits.disk_mib + FILE_SLACK_MIB) * MIB
     host: dict[str, Any] = {
-        "NetworkMode": "none" if spec.network == "none" else "bridge",
+        "NetworkMode": _network_mode(spec),
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges:true", seccomp_option(podman=podman)],
         "ReadonlyRootfs": True,
@@ -104,11 +104,13 @@ def container_body(spec: ContainerSpec, *, runtime: str | None = None, podman: b
     if podman:
         # Left out, podman asks for 2^20 of them, which needs more privilege than its service may have.
         host["Ulimits"].append({"Name": "nproc", "Soft": PROCESSES, "Hard": PROCESSES})
+    if spec.gpus:
+        host["DeviceRequests"] = [{"Driver": "nvidia", "Count": -1, "Capabilities": [["gpu", "compute", "utility"]]}]
     if spec.cgroup_parent:
         host["CgroupParent"] = spec.cgroup_parent
     if runtime:
         host["Runtime"] = runtime
-    return {
+    body = {
         "Image": spec.image,
         "Entrypoint": [],
         "Cmd": list(spec.command),
@@ -116,11 +118,21 @@ def container_body(spec: ContainerSpec, *, runtime: str | None = None, podman: b
         "WorkingDir": spec.workdir,
         "Hostname": HOSTNAME,
         "Env": environment_list({**ENVIRONMENT, **spec.env}),
-        "Labels": dict(spec.labels),
+        "Labels": {**spec.labels, ROLE_LABEL: spec.role},
         "Healthcheck": {"Test": ["NONE"]},
         "NetworkDisabled": spec.network == "none",
         "HostConfig": host,
     }
+    if spec.network_of is not None:
+        # Its name on the network is the other's, and so is whether there is one.
+        del body["Hostname"], body["NetworkDisabled"]
+    return body
+
+
+def _network_mode(spec: ContainerSpec) -> str:
+    if spec.network_of is not None:
+        return f"container:{spec.network_of}"
+    return "none" if spec.network == "none" else "bridge"
 
 
 def environment_list(environment: Mapping[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ from appliance.engine.locks import is_locked, lock_path, take
 from appliance.engine.mounting import mounts_under, unmount
 from appliance.engine.places import RUN_ID, Places, places
 from appliance.errors import HostRefused
-from appliance.ports import LOCK_LABEL, RUN_LABEL, EngineFailed
+from appliance.ports import LOCK_LABEL, ROLE_LABEL, RUN_LABEL, EngineFailed
 
 _OLD_SECONDS = 3600.0
 """A folder that no lock speaks of may be of a run that is just starting; after this it is not."""
@@ -87,7 +87,9 @@ def reap_run(engine: ReapedEngine | None, run: str, where: Places) -> Reaped:
 
 
 def _reap_engine(engine: ReapedEngine, label: str, done: Reaped) -> None:
-    for container, _ in engine.labelled_containers(label):
+    found = engine.labelled_containers(label)
+    # Forwarders first: podman removes no container whose network another shares.
+    for container, _ in sorted(found, key=lambda one: one[1].get(ROLE_LABEL) != "forwarder"):
         engine.remove(container)
         done.containers += 1
     for volume, _ in engine.labelled_volumes(label):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -11,6 +12,9 @@ WireForm = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
 Refused = Literal["model", "route", "malformed", "budget", "run_budget", "diverged", "too_large", "provider"]
 """Why the gateway itself answered: `provider` where every try failed."""
 ReplayLevel = Literal["exact", "masked", "structural"]
+
+LEFT: Final = 499
+"""The status of an exchange that ended before it was answered."""
 
 CREDENTIAL_HEADERS: Final = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
@@ -59,6 +63,7 @@ class Exchange:
     stream: bool
     model: str | None
     status: int
+    """499 where the agent left before there was an answer."""
     headers: Headers
     """Of the answer."""
     body_bytes: int
@@ -77,3 +82,16 @@ class Exchange:
     replay_level: ReplayLevel | None = None
     replay_of: int | None = None
     """Order of the recorded exchange whose answer this is."""
+    cut: bool = False
+    """Its transfer ended before its bytes did: what a replay cuts off again. An answer can be incomplete without it, as
+    a stream whose last event is the provider's error."""
+
+
+def left_unanswered(
+    *, generates: bool, status: int, refused: Refused | None, tries: Sized, replay_of: int | None
+) -> bool:
+    """A model was asked, and its agent left before a word of the answer: what that used nobody knows, and it is not 0.
+
+    One that was left before it was asked, waiting for its turn, used nothing.
+    """
+    return generates and refused is None and status == LEFT and (len(tries) > 0 or replay_of is not None)

@@ -10,6 +10,7 @@ from appliance.images import archives, store
 from appliance.images.builder import recipe as builder
 from appliance.images.builder.oci import Image, reference
 from appliance.images.catalog import Catalog
+from appliance.images.compiling import Compiler, Workshop
 from appliance.images.lock import LOCK, ImageLock, LockedSuite, pin_of
 from appliance.images.room import writing_to
 from appliance.images.store import Report
@@ -26,8 +27,11 @@ class Built:
     """False where the cache had it already."""
 
 
-def build(catalog: Catalog, name: str, report: Report, *, again: bool = False) -> Built:
-    """The image that the lock of `name` pins. `again`: also where the cache holds it.
+def build(
+    catalog: Catalog, name: str, report: Report, *, again: bool = False, workshop: Workshop | None = None
+) -> Built:
+    """The image that the lock of `name` pins. `again`: also where the cache holds it. `workshop`: where what it has
+    from source is built, if the store lacks it.
 
     Raises InputRefused for a stale lock and where the bytes come out with another pin (the builder has changed
     since), HostRefused for packages that cannot be had.
@@ -35,6 +39,8 @@ def build(catalog: Catalog, name: str, report: Report, *, again: bool = False) -
     lock = catalog.lock(name)
     if not again and archives.cached(lock.pin):
         return Built(name, lock.pin, archives.archive_path(lock.pin.config), made=False)
+    with writing_to():
+        Compiler(catalog, report, workshop).provide(name, lock)
     pin, archive = make(catalog.recipe(name), catalog.suites(name), catalog.folders(name), report)
     check_pin(catalog, name, lock, pin)
     return Built(name, pin, archive, made=True)
@@ -57,7 +63,7 @@ def make(
 ) -> tuple[Pin, Path]:
     """Fetch, build, keep; whatever pin comes out."""
     packages = store.package_store()
-    store.fetch(recipe.all_packages, suites, folders, packages, report)
+    store.fetch(recipe.needed_packages, suites, folders, packages, report)
     report(f"building {recipe.name} from {len(recipe.all_packages)} packages")
     with scratch_in(store.scratch_home()) as scratch:
         image: Image = builder.build(recipe, packages, scratch)

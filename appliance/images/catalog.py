@@ -67,20 +67,26 @@ class Catalog:
             )
         if (definition.base or "") != (lock.base.name if lock.base else ""):
             raise InputRefused("names another base than image.toml", where=f"{folder / LOCK}: $.base")
-        if lock.base and self.lock(lock.base.name).pin != lock.base.pin:
-            raise InputRefused(
-                f"stale lock: the base {lock.base.name!r} has another pin now",
-                where=f"{folder / LOCK}: $.base.pin",
-                mend=f"appliance images lock {name}",
-            )
+        if definition.tools != tuple(tool.name for tool in lock.tools):
+            raise InputRefused("names other tools than image.toml", where=f"{folder / LOCK}: $.tools")
+        others = [("base", lock.base)] if lock.base else []
+        for key, other in (*others, *((f"tools[{number}]", tool) for number, tool in enumerate(lock.tools))):
+            if self.lock(other.name).pin != other.pin:
+                raise InputRefused(
+                    f"stale lock: the {key.partition('[')[0].removesuffix('s')} {other.name!r} has another pin now",
+                    where=f"{folder / LOCK}: $.{key}.pin",
+                    mend=f"appliance images lock {name}",
+                )
         return lock
 
     def recipe(self, name: str, lock: ImageLock | None = None) -> Recipe:
         """`lock`: one that is not written yet; else the image's own."""
         *bases, _ = self.chain(name)
         lock = lock or self.lock(name)
+        definition = self.definition(name)
         base = self.recipe(bases[-1]) if bases else None
-        return Recipe.of(name, self.definition(name).json_value(), lock.json_value(), base)
+        python = self.recipe(definition.python) if definition.python else None
+        return Recipe.of(name, definition.json_value(), lock.json_value(), base, python)
 
     def folders(self, name: str) -> tuple[Path, ...]:
         return tuple(self.folder(link) for link in self.chain(name))
@@ -88,7 +94,9 @@ class Catalog:
     def suites(self, name: str, lock: ImageLock | None = None) -> tuple[LockedSuite, ...]:
         *bases, _ = self.chain(name)
         below = self.suites(bases[-1]) if bases else ()
-        return (*below, *(lock or self.lock(name)).suites)
+        lock = lock or self.lock(name)
+        tools = (suite for tool in lock.tools for suite in self.suites(tool.name))
+        return tuple(dict.fromkeys((*below, *tools, *lock.suites)))
 
     def _file(self, name: str) -> Path:
         return self.folder(name) / DEFINITION

@@ -10,7 +10,7 @@ from typing import Any
 
 from appliance.digests import tree_entries
 from appliance.images.builder.oci import Image, Layer, canonical, digest_of, file_as_slice
-from appliance.images.builder.recipe import layer_file
+from appliance.images.builder.recipe import NOT_REDISTRIBUTABLE, layer_file
 from appliance.images.builder.rootfs import Tree, add_parents
 from appliance.images.builder.tar import Entry
 
@@ -26,6 +26,8 @@ def compose(task: Image, solver: Image) -> Image:
         "org.bench-appliance.task-image": digest_of(task.config),
         "org.bench-appliance.solver-image": digest_of(solver.config),
     }
+    theirs = solver.settings.get("Labels") or {}
+    labels |= {key: theirs[key] for key in (NOT_REDISTRIBUTABLE,) if key in theirs}
     return _extended(task, solver.layers, env, labels)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from appliance.images.archives import archive_home
 from appliance.images.store import package_store, scratch_home
+from appliance.images.weights import weights_home
 from appliance.scratch import shared_home, sweep
 
 _OLD_SECONDS: Final = 3600.0
@@ -19,7 +20,7 @@ _OLD_SECONDS: Final = 3600.0
 
 def remove_leavings(*, everyone: bool) -> int:
     """How many folders: of one's own cache, and of the folder for temporary files, where `everyone`'s lie."""
-    count = sum(sweep(home) for home in (scratch_home(), archive_home(), package_store()))
+    count = sum(sweep(home) for home in (scratch_home(), archive_home(), package_store(), weights_home()))
     for folder in shared_home().glob("bench-bytecode.*"):
         # Anyone may put a link or a file of that name there.
         with contextlib.suppress(OSError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -15,8 +15,10 @@ from appliance.images import archives, registry
 from appliance.images.build import build
 from appliance.images.builder.oci import Image, reference
 from appliance.images.catalog import Catalog
+from appliance.images.compiling import Workshop
 from appliance.images.compose import compose, with_tree
 from appliance.images.lock import pin_of
+from appliance.images.needs import refuse_lacking
 from appliance.images.registry import Reference
 from appliance.images.room import writing_to
 from appliance.images.store import Report, scratch_home
@@ -44,11 +46,23 @@ def _silent(_: str) -> None:
     """Nobody is told."""
 
 
+def _nowhere(_: str) -> None:
+    """Nothing is built from source."""
+
+
 class ImageLibrary:
     """Images by name, digest or reference, had in row I6's order: in the engine, cached, rebuilt, pulled, refused."""
 
-    def __init__(self, engine: ImageStore, catalog: Catalog | None = None, report: Report = _silent):
+    def __init__(
+        self,
+        engine: ImageStore,
+        catalog: Catalog | None = None,
+        report: Report = _silent,
+        workshop: Callable[[str], Workshop | None] = _nowhere,
+    ):
+        """`workshop`: of an image by name, where its programs from source may be built; that takes minutes."""
         self._engine = engine
+        self._workshop = workshop
         self._catalog = catalog or Catalog.default()
         self._report = report
         self._references: dict[str, Reference] = {}
@@ -72,10 +86,12 @@ class ImageLibrary:
     def composed(self, task_image: str, solver_image: str | None) -> Pin:
         if solver_image is None:
             return self.pin(task_image)[0]
-        kind = self._catalog.definition(solver_image).kind
-        if kind != "solver":
-            raise UsageRefused(f"image {solver_image!r} is a {kind} image", mend='name one of kind = "solver"')
+        definition = self._catalog.definition(solver_image)
+        if definition.kind != "solver":
+            said = f"image {solver_image!r} is a {definition.kind} image"
+            raise UsageRefused(said, mend='name one of kind = "solver"')
         task, solver = self._image(task_image), self._image(solver_image)
+        refuse_lacking(task_image, task, solver_image, definition.needs)
         pin = pin_of(compose(task, solver).identity)
         parts = self.pin(task_image)[0], self.pin(solver_image)[0]
         _remember_parts(pin, parts)
@@ -104,7 +120,7 @@ class ImageLibrary:
                 if refusal.reason == "disk_full":
                     # Not about this image: the next one would end the same way, and the mend is another.
                     raise
-                missing.append(f"{pin.config}: {refusal.message}")
+                missing.append(f"{pin.config}: {refusal.message}" + (f" ({refusal.mend})" if refusal.mend else ""))
             except EngineFailed as failure:
                 missing.append(f"{pin.config}: {failure}")
         if missing:
@@ -132,7 +148,7 @@ class ImageLibrary:
                 again = f"building {name} again" if name else "pulling it again"
                 self._report(f"the cached archive does not load ({failure}); {again}")
         if name:
-            build(self._catalog, name, self._report, again=True)
+            build(self._catalog, name, self._report, again=True, workshop=self._workshop(name))
             return self._load_archive(pin)
         if reference:
             return self._load_pulled(pin, reference)
@@ -196,7 +212,7 @@ class ImageLibrary:
                 if pin.manifest in self._references:
                     self.ensure([pin])
                 return self._own(pin.config)
-            build(self._catalog, name, self._report)
+            build(self._catalog, name, self._report, workshop=self._workshop(name))
             image = archives.held(pin)
         if image is None:
             raise HostRefused(f"the archive of {pin.config} has gone from the cache", mend="run it again")

@@ -26,9 +26,11 @@ Moment = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T
 
 
 class LockedPackage(Wire):
-    """One package; `path` never names a host: in the archive for a deb, a file's name for the others."""
+    """One package; `path` never names a host: in the archive for a deb, the place in npm's tree for an npm package,
+    in the folder of the build for what was built, a file's name for the others.
+    """
 
-    kind: Literal["deb", "wheel", "npm", "sdist", "file"]
+    kind: Literal["deb", "wheel", "npm", "sdist", "built", "file"]
     name: Annotated[str, StringConstraints(min_length=1)]
     version: str
     sha256: Sha256
@@ -40,6 +42,11 @@ class LockedPackage(Wire):
         if self.path.startswith("/") or ".." in self.path.split("/") or "://" in self.path:
             raise ValueError("path is relative and names no host")
         return self
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a lock holds once: npm's tree may have a package at several places, in several versions."""
+        return self.kind, self.path if self.kind == "npm" else self.name
 
     @property
     def upstream_version(self) -> str:
@@ -84,16 +91,20 @@ class ImageLock(Wire):
     suites: tuple[LockedSuite, ...]
     base: LockedBase | None
     entries: tuple[LockedPackage, ...]
-    """This image's own, without its base's; sorted by kind and name."""
+    """This image's own, without its base's; sorted by `key`."""
     pin: Pin
+    tools: tuple[LockedBase, ...] = ()
+    """Images that had a hand in it and are not in it: whose Python compiled its modules, in which its programs were
+    built; by name.
+    """
 
     @model_validator(mode="after")
     def _is_sorted_and_unique(self) -> Self:
         if self.source_date_epoch > _LATEST_EPOCH:
             raise ValueError(f"sourceDateEpoch is after {_LATEST_EPOCH}, the last that a tar archive can hold")
-        keys = [(entry.kind, entry.name) for entry in self.entries]
+        keys = [entry.key for entry in self.entries]
         if keys != sorted(set(keys)):
-            raise ValueError("entries are sorted by kind and name, each once")
+            raise ValueError("entries are sorted by kind and name (npm's: place), each once")
         return self
 
     def write(self, folder: Path) -> None:
@@ -119,8 +130,8 @@ def pin_of(identity: Identity) -> Pin:
 
 def version_changes(old: Iterable[LockedPackage], new: Iterable[LockedPackage]) -> list[str]:
     """One line a package that comes, goes, or changes; for people, and empty where nothing does."""
-    before = {(entry.kind, entry.name): entry for entry in old}
-    after = {(entry.kind, entry.name): entry for entry in new}
+    before = {entry.key: entry for entry in old}
+    after = {entry.key: entry for entry in new}
     lines = []
     for key in sorted(before.keys() | after.keys()):
         was, now = before.get(key), after.get(key)

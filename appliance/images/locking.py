@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.digests import sha256_of_file
 from appliance.errors import InputRefused
-from appliance.images import debian, store, wheels
+from appliance.images import debian, npm, store, wheels
+from appliance.images.archives import read_archive
 from appliance.images.build import make
 from appliance.images.builder.recipe import builder_digest
 from appliance.images.catalog import Catalog
+from appliance.images.compiling import Compiler, Workshop
 from appliance.images.definition import DEFINITION, Definition
 from appliance.images.lock import LOCK, ImageLock, LockedBase, LockedPackage, LockedSuite, read_lock, version_changes
+from appliance.images.needs import lacking
 from appliance.images.room import writing_to
 from appliance.images.store import Report
 from appliance.pins import Pin
@@ -32,33 +36,39 @@ class Locking:
     after: Pin
 
 
-def lock_image(catalog: Catalog, name: str, report: Report, *, update: bool = False) -> Locking:
-    """Lock `name`; its base must be locked. Where the definition is the locked one, the packages stay and only the pin
-    is made anew; `update` resolves them anew.
+def lock_image(
+    catalog: Catalog, name: str, report: Report, *, update: bool = False, workshop: Workshop | None = None
+) -> Locking:
+    """Lock `name`; its base and its tools must be locked. Where the definition is the locked one, the packages stay
+    and only the pin is made anew; `update` resolves them anew. `workshop`: where its programs from source are built.
 
     Raises InputRefused where a changed definition would change the version of a package that is locked already and
     `update` was not asked for (row I7).
     """
     *bases, _ = catalog.chain(name)
     definition, folder = catalog.definition(name), catalog.folder(name)
-    _refuse_unsupported(definition, folder)
+    compiler = Compiler(catalog, report, workshop)
     old = read_lock(folder) if (folder / LOCK).exists() else None
     base = catalog.lock(bases[-1]) if bases else None
     if old and old.spec_sha256 == definition.digest and not update:
         draft = old
     else:
         report(f"resolving {name}")
-        draft = _resolve(catalog, name, definition, base)
+        draft = _resolve(catalog, name, definition, compiler)
         _refuse_silent_updates(old, draft, update, folder)
     draft = draft.model_copy(
         update={
             "base": LockedBase(name=bases[-1], pin=base.pin) if base else None,
+            "tools": tuple(LockedBase(name=tool, pin=catalog.lock(tool).pin) for tool in definition.tools),
             "builder": builder_digest(),
             "pin": _UNPINNED,
         }
     )
+    with writing_to():
+        compiler.provide(name, draft)
     recipe = catalog.recipe(name, draft)
-    pin, _ = make(recipe, catalog.suites(name, draft), catalog.folders(name), report)
+    pin, archive = make(recipe, catalog.suites(name, draft), catalog.folders(name), report)
+    _refuse_dangling(name, definition, archive, folder)
     lock = draft.model_copy(update={"pin": pin})
     with writing_to(lambda: folder):
         lock.write(folder)
@@ -67,15 +77,17 @@ def lock_image(catalog: Catalog, name: str, report: Report, *, update: bool = Fa
 
 
 @writing_to()
-def _resolve(catalog: Catalog, name: str, definition: Definition, base: ImageLock | None) -> ImageLock:
+def _resolve(catalog: Catalog, name: str, definition: Definition, compiler: Compiler) -> ImageLock:
     *bases, _ = catalog.chain(name)
+    base = catalog.lock(bases[-1]) if bases else None
     definitions = [catalog.definition(link) for link in bases]
     below = {entry.name: entry for link in bases for entry in catalog.lock(link).entries if entry.kind == "deb"}
     packages = store.package_store()
     packages.mkdir(parents=True, exist_ok=True)
     entries: list[LockedPackage] = []
     suites: tuple[LockedSuite, ...] = ()
-    epoch = base.source_date_epoch if base else 0
+    newest = [base] if base else [catalog.lock(tool) for tool in definition.tools]
+    epoch = max((lock.source_date_epoch for lock in newest), default=0)
     if definition.packages:
         wanted = sorted({package for each in (*definitions, definition) for package in each.packages})
         with scratch_in(store.scratch_home()) as scratch:
@@ -90,6 +102,8 @@ def _resolve(catalog: Catalog, name: str, definition: Definition, base: ImageLoc
         entries += [package for package in resolved.packages if package.name not in below]
         suites, epoch = (resolved.suite,), max(epoch, resolved.epoch)
     entries += wheels.resolve(definition.wheels, definition.suite, packages)
+    entries += npm.resolve(definition.npm, definition.omit, packages)
+    entries += compiler.resolve(name, definition.build)
     entries += _files(definition, catalog.folder(name))
     return ImageLock(
         spec_sha256=definition.digest,
@@ -97,7 +111,7 @@ def _resolve(catalog: Catalog, name: str, definition: Definition, base: ImageLoc
         source_date_epoch=epoch,
         suites=suites,
         base=None,
-        entries=tuple(sorted(entries, key=lambda entry: (entry.kind, entry.name))),
+        entries=tuple(sorted(entries, key=lambda entry: entry.key)),
         pin=_UNPINNED,
     )
 
@@ -115,20 +129,26 @@ def _files(definition: Definition, folder: Path) -> list[LockedPackage]:
     return locked
 
 
-def _refuse_unsupported(definition: Definition, folder: Path) -> None:
-    for key, listed in (("npm", definition.npm), ("build", definition.build)):
-        if listed:
-            raise InputRefused(f"{key} entries cannot be locked yet", where=f"{folder / DEFINITION}: {key}")
+def _refuse_dangling(name: str, definition: Definition, archive: Path, folder: Path) -> None:
+    """What a solver's links and starters lead to must be there: npm passes over an optional package that it could not
+    get, and the program itself may be one.
+    """
+    own = f"/opt/solvers/{name}/"
+    led = [posixpath.normpath(f"/{posixpath.dirname(path)}/{target}") for path, target in definition.links.items()]
+    led += [word for words in definition.starters.values() for word in words]
+    gone = lacking(read_archive(archive), sorted({path for path in led if path.startswith(own)}))
+    if gone:
+        raise InputRefused(f"leads to {gone[0]}, which its packages don't have", where=str(folder / DEFINITION))
 
 
 def _refuse_silent_updates(old: ImageLock | None, draft: ImageLock, update: bool, folder: Path) -> None:
     if old is None or update:
         return
-    locked = {(entry.kind, entry.name): entry.version for entry in old.entries}
-    moved = [entry for entry in draft.entries if locked.get((entry.kind, entry.name), entry.version) != entry.version]
+    locked = {entry.key: entry.version for entry in old.entries}
+    moved = [entry for entry in draft.entries if locked.get(entry.key, entry.version) != entry.version]
     if moved:
         raise InputRefused(
-            f"{moved[0].name} would change from {locked[moved[0].kind, moved[0].name]} to {moved[0].version}",
+            f"{moved[0].name} would change from {locked[moved[0].key]} to {moved[0].version}",
             where=str(folder / LOCK),
             mend=f"`appliance images lock --update {folder.name}` takes new versions",
         )

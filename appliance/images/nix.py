@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Final, Literal
 
-from appliance.errors import HostRefused
+from appliance.errors import HostRefused, UsageRefused
 from appliance.images import archives
 from appliance.images.build import Built, check_pin
 from appliance.images.catalog import Catalog
@@ -21,13 +21,19 @@ _MEND: Final = {
     "nix": "apt-get install nix-bin, or --builder native",
     "nix-portable": "put the nix-portable program on PATH, or use --builder native",
 }
+_KINDS: Final = ("deb", "wheel", "file")
 _FEATURES = ("--extra-experimental-features", "nix-command flakes")
 
 
 @writing_to()
 def build_with_nix(program: NixProgram, catalog: Catalog, name: str, report: Report) -> Built:
-    """Raises HostRefused where the program or the flake is missing or the build fails, InputRefused for another pin."""
+    """Raises UsageRefused for an image that Nix cannot build, HostRefused where the program or the flake is missing or
+    the build fails, InputRefused for another pin.
+    """
     lock = catalog.lock(name)
+    other = next((one.kind for one in catalog.recipe(name).needed_packages if one.kind not in _KINDS), None)
+    if other:
+        raise UsageRefused(f"{name} has {other} packages, which Nix does not build", mend="use --builder native")
     if shutil.which(program) is None:
         raise HostRefused(f"{program} is not on PATH", mend=_MEND[program])
     flake = catalog.folder(name).resolve().parents[1]

@@ -11,6 +11,8 @@ from appliance.images.builder.recipe import Locked, Recipe
 from appliance.images.lock import ImageLock
 from appliance.wire import NAMESPACE
 
+_OURS = "bench-appliance"
+
 
 def bill_of_materials(lock: ImageLock, recipe: Recipe) -> dict[str, Any]:
     """Every package of the image and its bases with version, sha256 and package URL."""
@@ -30,6 +32,7 @@ def bill_of_materials(lock: ImageLock, recipe: Recipe) -> dict[str, Any]:
                 "version": lock.pin.config,
                 "hashes": [{"alg": "SHA-256", "content": digest}],
             },
+            "properties": [{"name": f"{_OURS}:redistributable", "value": str(recipe.redistributable).lower()}],
         },
         "components": [_component(package) for package in recipe.all_packages],
     }
@@ -37,8 +40,8 @@ def bill_of_materials(lock: ImageLock, recipe: Recipe) -> dict[str, Any]:
 
 def _component(package: Locked) -> dict[str, Any]:
     component: dict[str, Any] = {
-        "type": "file" if package.kind == "file" else "library",
-        "bom-ref": f"{package.kind}:{package.name}@{package.sha256[:16]}",
+        "type": "file" if package.kind in ("file", "built") else "library",
+        "bom-ref": f"{package.kind}:{package.path if package.kind == 'npm' else package.name}@{package.sha256[:16]}",
         "name": package.name,
         "version": package.version,
         "hashes": [{"alg": "SHA-256", "content": package.sha256}],
@@ -50,5 +53,8 @@ def _component(package: Locked) -> dict[str, Any]:
     elif package.kind == "wheel":
         component["purl"] = f"pkg:pypi/{name}@{version}"
     elif package.kind == "npm":
-        component["purl"] = f"pkg:npm/{name}@{version}"
+        # A scope is the namespace of a package URL; its slash stays.
+        component["purl"] = f"pkg:npm/{quote(package.name, safe='/')}@{version}"
+    elif package.kind == "sdist":
+        component["purl"] = f"pkg:pypi/{name}@{version}"
     return component

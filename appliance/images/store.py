@@ -11,8 +11,8 @@ from typing import Final
 from appliance import bundle
 from appliance.digests import sha256_of_file
 from appliance.errors import HostRefused, InputRefused
-from appliance.files import write_atomically
-from appliance.images import debian, wheels
+from appliance.files import writing_atomically
+from appliance.images import debian, npm, sdists, wheels
 from appliance.images.builder.recipe import Locked
 from appliance.images.lock import LockedSuite
 from appliance.images.room import MEND
@@ -60,6 +60,8 @@ def fetch(
         for suite in suites:
             debian.download(_lacking(debs, store), debian.snapshots(suite), store)
     wheels.download([package for package in left if package.kind == "wheel"], "bookworm", store)
+    npm.download([package for package in left if package.kind == "npm"], store)
+    sdists.download([package for package in left if package.kind == "sdist"], store)
     gone = _lacking(packages, store)
     if gone:
         raise HostRefused(
@@ -67,6 +69,12 @@ def fetch(
             mend=f"name a folder that holds them in {BUNDLE_VARIABLE}, or a mirror in {debian.MIRROR_VARIABLE}; "
             "`appliance images lock --update` makes a new lock",
         )
+
+
+def take_kept(packages: Iterable[Locked], store: Path) -> None:
+    """Whatever the store lacks and a bundle that somebody kept has."""
+    store.mkdir(parents=True, exist_ok=True)
+    _from_folders(_lacking(packages, store), (), store)
 
 
 def _lacking(packages: Iterable[Locked], store: Path) -> list[Locked]:
@@ -88,8 +96,10 @@ def _from_folders(packages: Iterable[Locked], folders: Sequence[Path], store: Pa
         if package.kind == "file":
             candidates = [folder / package.path for folder in folders]
         else:
-            candidates = [folder / name for folder in kept for name in (package.sha256, Path(package.path).name)]
+            called = npm.file_name(package) if package.kind == "npm" else Path(package.path).name
+            candidates = [folder / name for folder in kept for name in (package.sha256, called)]
         for candidate in candidates:
             if candidate.is_file() and sha256_of_file(candidate) == package.sha256:
-                write_atomically(store / package.sha256, candidate.read_bytes())
+                with candidate.open("rb") as kept_one, writing_atomically(store / package.sha256) as out:
+                    shutil.copyfileobj(kept_one, out, 1 << 20)
                 break

@@ -46,18 +46,26 @@ def resolve(requirements: Sequence[str], suite: str, into: Path) -> tuple[Locked
 
 
 def download(packages: Sequence[Locked], suite: str, into: Path) -> None:
-    """Whatever of `packages` an index still has, by hash; the rest is left to the caller to name."""
-    for package in packages:
+    """Whatever of `packages` an index still has, by hash; the rest is left to the caller to name.
+
+    In one go, which is quicker by a second a wheel; one by one what that did not give: one that is gone fails all.
+    """
+    for batch in (packages, *([package] for package in packages)):
+        left = [package for package in batch if not (into / package.sha256).exists()]
+        if not left:
+            continue
         with scratch_in(into) as scratch:
             asked = scratch / "asked.txt"
-            asked.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
+            asked.write_text("".join(f"{one.name}=={one.version} --hash=sha256:{one.sha256}\n" for one in left))
             try:
                 _pip(["--no-deps", "--require-hashes", "-r", str(asked)], suite, scratch, "")
             except InputRefused:
                 continue
+            wanted = {package.sha256 for package in left}
             for wheel in scratch.glob("*.whl"):
-                if sha256_of_file(wheel) == package.sha256:
-                    wheel.replace(into / package.sha256)
+                digest = sha256_of_file(wheel)
+                if digest in wanted:
+                    wheel.replace(into / digest)
 
 
 def _pip(arguments: Sequence[str], suite: str, into: Path, failure: str) -> None:

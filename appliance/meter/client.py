@@ -19,6 +19,7 @@ from typing import IO, Any, Final
 
 from appliance import mends
 from appliance.cgroups import CgroupDriver
+from appliance.energy.readings import GpuSharing
 from appliance.errors import HostRefused, MeterRefused
 from appliance.meter import channel
 from appliance.meter.channel import Channel, close_all, gone, strange
@@ -99,8 +100,17 @@ class MeterClient:
         """The running container that `pid` lives in; its cgroup is never removed."""
         return _prepared(self._main.ask("prepare", run=run, trial=None, adopt={"pid": pid}))
 
-    def open(self, handle: str, label: str | None = None, inside: str | None = None) -> Opened:
+    def open(
+        self,
+        handle: str,
+        label: str | None = None,
+        inside: str | None = None,
+        *,
+        gpu_sharing: GpuSharing = "device_total",
+    ) -> Opened:
         asked: dict[str, Any] = {"handle": handle}
+        if gpu_sharing != "device_total":
+            asked["gpuSharing"] = gpu_sharing
         if label is not None:
             asked["label"] = label
         if inside is not None:

@@ -18,6 +18,7 @@ from appliance.cgroups import (
     Hierarchies,
     harness_cgroup,
     hierarchies,
+    model_cgroup,
     remove_run_cgroups,
     role_cgroup,
     run_cgroup,
@@ -28,6 +29,7 @@ from appliance.meter.cgroups import CpuReading, CpuSource, OwnCgroups, cpu_sourc
 from appliance.meter.choice import Choice, Estimator, choose
 from appliance.meter.counters.search import POWERCAP, CounterSearch, look_for_counters
 from appliance.meter.figures import Estimating
+from appliance.meter.serving import ModelTime
 from appliance.ports import MeteredTrial, StoredRest
 from appliance.records.metered import lost
 from appliance.records.plan import PlannedEnergy
@@ -37,8 +39,9 @@ NAME: Final = "local"
 RAN_ON_NS: Final = 5_000_000
 """CPU time between close and release above which strangers in the cgroup count as having run on (formats 5)."""
 
-StatsReader = Callable[[str, int, str], int | None]
-"""(run, trial, role) -> CPU nanoseconds of that container by the engine's one-shot statistics; None where unknown."""
+StatsReader = Callable[[str, int | None, str], int | None]
+"""(run, trial, role) -> CPU nanoseconds of that container by the engine's one-shot statistics; None where unknown.
+Trial None: of the run's own."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,6 @@ class _Setting:
     sources: tuple[CpuSource, ...]
     """Empty where no cgroup of the engine's is reachable from here."""
     stats: StatsReader | None
-    roles: tuple[str, ...]
     processor: Processor
     source: Estimator
     lack: str | None
@@ -83,7 +85,6 @@ class LocalMeter:
         choice: Choice | None = None,
         proc: Path = Path("/proc"),
         powercap: Path = POWERCAP,
-        roles: tuple[str, ...] = ("solver",),
     ):
         """`choice`: what was decided for this run; None decides among the estimators here and now.
 
@@ -104,7 +105,6 @@ class LocalMeter:
             own=OwnCgroups(self._trees, engine.driver),
             sources=sources,
             stats=stats,
-            roles=roles,
             processor=processor_of(proc),
             source=choice.source,
             lack=(choice.reason or "no counter") if planned.mode == "measured" else None,
@@ -119,6 +119,7 @@ class LocalMeter:
             reason=choice.reason,
         )
         self._harness: dict[str, str] = {}
+        self._models: dict[str, str | None] = {}
         self._lock = threading.Lock()
 
     @property
@@ -129,9 +130,19 @@ class LocalMeter:
     def stamp(self) -> MeterStamp:
         return self._stamp
 
-    def prepare(self, run: str, trial: int, planned: PlannedEnergy, cpus: float, by_kind: bool) -> LocalTrial:
+    def prepare(
+        self,
+        run: str,
+        trial: int,
+        planned: PlannedEnergy,
+        cpus: float,
+        by_kind: bool,
+        *,
+        roles: tuple[str, ...] = ("solver",),
+    ) -> LocalTrial:
         del cpus  # the estimators reckon on the machine's own processors, whatever share the trial may take
-        return LocalTrial(self._setting, run, trial, planned.active_watts, by_kind)
+        model = ModelTime(self._model_reader(run)) if run in self._models else None
+        return LocalTrial(self._setting, run, trial, planned.active_watts, by_kind=by_kind, roles=roles, model=model)
 
     def harness_cgroup(self, run: str) -> str | None:
         if not self._setting.sources:
@@ -140,6 +151,26 @@ class LocalMeter:
             if run not in self._harness:
                 self._harness[run] = self._setting.own.make(harness_cgroup(run))
             return self._harness[run]
+
+    def model_cgroup(self, run: str) -> str | None:
+        with self._lock:
+            if run not in self._models:
+                own = self._setting.own
+                self._models[run] = own.make(model_cgroup(run)) if self._setting.sources else None
+            return self._models[run]
+
+    def _model_reader(self, run: str) -> Callable[[], int | None]:
+        setting = self._setting
+        path = setting.own.path(model_cgroup(run))
+
+        def read() -> int | None:
+            if not setting.sources:
+                return None if setting.stats is None else setting.stats(run, None, "model")
+            source = source_of(setting.sources, path)
+            reading = None if source is None else source.read(path)
+            return None if reading is None else reading.cpu_ns
+
+        return read
 
     def stored(self) -> StoredRest | None:
         return None
@@ -151,6 +182,7 @@ class LocalMeter:
     def close_run(self, run: str) -> None:
         with self._lock:
             self._harness.pop(run, None)
+            self._models.pop(run, None)
         if self._setting.own.makes:
             self._setting.own.remove(run_cgroup(run))
             remove_run_cgroups(self._trees, run)
@@ -159,13 +191,26 @@ class LocalMeter:
 class LocalTrial:
     """A `ports.TrialMeter`; its cgroups are made with it."""
 
-    def __init__(self, setting: _Setting, run: str, trial: int, watts: float | None, by_kind: bool):
+    def __init__(
+        self,
+        setting: _Setting,
+        run: str,
+        trial: int,
+        watts: float | None,
+        *,
+        by_kind: bool,
+        roles: tuple[str, ...],
+        model: ModelTime | None,
+    ):
+        """`model`: of the run's model server, where there is one."""
         self._setting = setting
+        self._roles = roles
+        self._model = model
         self._run = run
         self._trial = trial
         self._watts = watts
         self._by_kind = by_kind
-        names = {role: role_cgroup(run, trial, role) for role in setting.roles} if setting.sources else {}
+        names = {role: role_cgroup(run, trial, role) for role in roles} if setting.sources else {}
         self.cgroups: Mapping[str, str] = {role: setting.own.make(cgroup) for role, cgroup in names.items()}
         self._paths = {role: setting.own.path(cgroup) for role, cgroup in names.items()}
         self._sources: dict[str, CpuSource] = {}
@@ -177,22 +222,36 @@ class LocalTrial:
             source = source_of(self._setting.sources, path)
             if source is not None:
                 self._sources[role] = source
+        if self._model is not None:
+            self._model.open()
         self._opened = self._read()
+
+    def began(self, order: int) -> None:
+        if self._model is not None:
+            self._model.began(order)
+
+    def ended(self, order: int) -> None:
+        if self._model is not None:
+            self._model.ended(order)
 
     def close(self) -> None:
         """The first call counts: what comes after it is not the solver's."""
         if not self._closed:
             self._closed = self._read()
+            if self._model is not None:
+                self._model.close()
 
     def release(self, wall_seconds: float, *, at_limit: bool) -> MeteredTrial:
         """Also right where open or close were never reached: what they would have read is None then."""
-        charged = {role: self._charged(role) for role in self._setting.roles}
+        charged = {role: self._charged(role) for role in self._roles}
+        if self._model is not None:
+            charged["model"] = self._model.charged_ns
         flags = tuple(self._flags(at_limit))
         if self._setting.lack is None:
             estimating = Estimating(self._setting.source, self._setting.processor, self._watts)
             energy = estimating.energy(wall_seconds, charged, by_kind=self._by_kind, flags=flags)
         else:
-            energy = lost(self._setting.lack, self._setting.roles, by_kind=self._by_kind)
+            energy = lost(self._setting.lack, charged, by_kind=self._by_kind)
         known = any(value is not None for value in charged.values())
         return MeteredTrial(
             energy=energy,
@@ -204,7 +263,7 @@ class LocalTrial:
 
     def _read(self) -> dict[str, CpuReading]:
         readings: dict[str, CpuReading | None] = {}
-        for role in self._setting.roles:
+        for role in self._roles:
             if role in self._sources:
                 readings[role] = self._sources[role].read(self._paths[role])
             elif self._setting.stats is not None and not self._paths:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 from appliance.cgroups import hierarchies, remove_run_cgroups
+from appliance.energy.exchanges import EXCHANGE
 from appliance.energy.grades import Grade
-from appliance.energy.idle import Idle, Rest, rest_of
-from appliance.energy.readings import Malformed, unpack
+from appliance.energy.idle import rest_of
+from appliance.energy.readings import GpuSharing, Malformed, unpack
 from appliance.energy.windows import window_of
 from appliance.errors import MeterRefused
 from appliance.meter.calibration import Calibration, measure_rest, usable
@@ -27,12 +27,14 @@ from appliance.meter.daemon.releasing import boot_id
 from appliance.meter.figures import Estimating
 from appliance.meter.line import UNREACHED, MeterLine
 from appliance.meter.local import CGROUPFS, HostCgroups, processor_of
+from appliance.meter.rests import RestsSoFar
 from appliance.ports import MeteredTrial, StoredRest
 from appliance.records.metered import cpu_seconds, lost, ran_on, trial_energy
 from appliance.records.plan import PlannedEnergy
 from appliance.records.record import MeterStamp
 
 NAME: Final = "meter"
+MODEL: Final = "model"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NEVER_OPENED: Final = "the window was never opened"
 Done = TypeVar("Done")
@@ -47,17 +49,15 @@ class MeasuredMeter:
         choice: Choice,
         line: MeterLine,
         engine: HostCgroups = CGROUPFS,
-        *,
-        roles: tuple[str, ...] = ("solver",),
     ):
         self.counts = choice.source == "counters"
         self._choice = choice
         self._line = line
         self._driver = engine.driver
-        self._roles = roles
-        self._rests = _Rests()
-        self._harness: dict[tuple[str, MeterClient], Prepared] = {}
-        self._known: dict[str, str] = {}
+        self._rests = RestsSoFar()
+        self._own: dict[tuple[str, str, MeterClient], Prepared] = {}
+        """Of runs, by run, role and whom we asked."""
+        self._known: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
         zones = line.status["counters"] if self.counts else ()
         self._stamp = MeterStamp(
@@ -73,9 +73,24 @@ class MeasuredMeter:
     def stamp(self) -> MeterStamp:
         return self._stamp
 
-    def prepare(self, run: str, trial: int, planned: PlannedEnergy, cpus: float, by_kind: bool) -> MeasuredTrial:
+    def prepare(
+        self,
+        run: str,
+        trial: int,
+        planned: PlannedEnergy,
+        cpus: float,
+        by_kind: bool,
+        *,
+        roles: tuple[str, ...] = ("solver",),
+    ) -> MeasuredTrial:
         del cpus  # what the trial may take is the engine's to hold; what it took is read
-        client, prepared = self._prepared(run, trial, self._roles)
+        if (run, MODEL) in self._known:
+            # Also of a meter that came back: the server's cgroup is in its windows again.
+            self.model_cgroup(run)
+            charged = (*roles, MODEL)
+        else:
+            charged = roles
+        client, prepared = self._prepared(run, trial, roles)
         estimating = None
         if self._choice.source != "counters":
             estimating = Estimating(self._choice.source, processor_of(), planned.active_watts)
@@ -83,27 +98,34 @@ class MeasuredMeter:
             self._line,
             client,
             prepared,
-            roles=self._roles,
+            roles=charged,
             by_kind=by_kind,
             rests=self._rests,
             estimating=estimating,
+            gpu_sharing=planned.gpu_sharing,
         )
 
     def harness_cgroup(self, run: str) -> str | None:
+        return self._of_the_run(run, "harness")
+
+    def model_cgroup(self, run: str) -> str | None:
+        return self._of_the_run(run, MODEL)
+
+    def _of_the_run(self, run: str, role: str) -> str:
         """Also of a meter that is gone: the trial that it left behind is graded all the same, and the engine makes
         the cgroup anew where it has to."""
         with self._lock:
             try:
                 client = self._line.client()
             except MeterRefused:
-                if run in self._known:
-                    return self._known[run]
+                if (run, role) in self._known:
+                    return self._known[run, role]
                 raise
-            if (run, client) not in self._harness:
-                client, prepared = self._prepared(run, None, ("harness",))
-                self._harness[run, client] = prepared
-                self._known[run] = prepared.cgroups["harness"]
-            return self._known[run]
+            if (run, role, client) not in self._own:
+                client, prepared = self._prepared(run, None, (role,))
+                self._own[run, role, client] = prepared
+                self._known[run, role] = prepared.cgroups[role]
+            return self._known[run, role]
 
     def stored(self) -> StoredRest | None:
         if not self.counts:
@@ -130,10 +152,10 @@ class MeasuredMeter:
 
     def close_run(self, run: str) -> None:
         with self._lock:
-            kept = [key for key in self._harness if key[0] == run]
-            for key in kept:
-                prepared = self._harness.pop(key)
-                self._let_go(key[1], prepared.handle)
+            for key in [key for key in self._own if key[0] == run]:
+                self._let_go(key[2], self._own.pop(key).handle)
+            for name in [name for name in self._known if name[0] == run]:
+                del self._known[name]
         if os.geteuid() == 0:
             # What a meter that died could not remove.
             remove_run_cgroups(hierarchies(), run)
@@ -170,8 +192,9 @@ class MeasuredTrial:
         *,
         roles: tuple[str, ...],
         by_kind: bool,
-        rests: _Rests,
+        rests: RestsSoFar,
         estimating: Estimating | None,
+        gpu_sharing: GpuSharing = "device_total",
     ):
         self.cgroups: Mapping[str, str] = prepared.cgroups
         self._line = line
@@ -181,14 +204,18 @@ class MeasuredTrial:
         self._by_kind = by_kind
         self._rests = rests
         self._estimating = estimating
+        self._gpu_sharing = gpu_sharing
         self._window: str | None = None
         self._closed = False
+        self._exchanges: dict[int, str] = {}
+        """Order -> its window, while it is under way."""
+        self._lock = threading.Lock()
         self._lack: str | None = None
         """Why there are no readings; the first reason counts."""
 
     def open(self) -> None:
         def act() -> None:
-            self._window = self._client.open(self._handle).window
+            self._window = self._client.open(self._handle, gpu_sharing=self._gpu_sharing).window
 
         self._try(act)
 
@@ -198,6 +225,34 @@ class MeasuredTrial:
         if window is not None and not self._closed:
             self._closed = True
             self._try(lambda: self._client.close(window))
+
+    def began(self, order: int) -> None:
+        """An exchange that gets no window of its own, beyond what one trial may have, is in the trial's all the same;
+        what the model's server took in it is nobody's."""
+        outer = self._window
+        if outer is None or self._closed:
+            return
+        label = f"{EXCHANGE}/{order}"
+        opened = self._quietly(lambda: self._client.open(self._handle, label, inside=outer))
+        if opened is not None:
+            with self._lock:
+                self._exchanges[order] = opened.window
+
+    def ended(self, order: int) -> None:
+        with self._lock:
+            window = self._exchanges.pop(order, None)
+        if window is not None and not self._closed:
+            self._quietly(lambda: self._client.close(window))
+
+    def _quietly(self, act: Callable[[], Done]) -> Done | None:
+        """What is refused of an exchange takes nothing of the trial's own window."""
+        try:
+            return act()
+        except MeterRefused as refusal:
+            if refusal.reason in UNREACHED:
+                self._lack = self._lack or str(refusal)
+                self._line.lost(self._client)
+            return None
 
     def release(self, wall_seconds: float, *, at_limit: bool) -> MeteredTrial:
         released = self._try(lambda: self._client.release(self._handle))
@@ -247,23 +302,6 @@ class MeasuredTrial:
             if refusal.reason in UNREACHED:
                 self._line.lost(self._client)
             return None
-
-
-@dataclass
-class _Rests:
-    """What is known of the machine at rest so far; an energy that stands on it is provisional till the run's end."""
-
-    _looks: tuple[Rest, ...] = ()
-    _stored: Rest | None = None
-
-    def looked(self, rest: Rest) -> None:
-        self._looks = (*self._looks, rest)
-
-    def stored(self, calibration: Calibration) -> None:
-        self._stored = calibration.rest
-
-    def idle(self) -> Idle | None:
-        return Idle(self._looks, self._stored) if self._looks or self._stored else None
 
 
 def _boot() -> str | None:

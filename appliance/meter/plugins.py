@@ -27,7 +27,7 @@ class MeterRequest:
     stats: StatsReader | None = None
 
 
-_NEEDED: Final = ("counts", "stamp", "prepare", "harness_cgroup", "stored", "idle", "close_run")
+_NEEDED: Final = ("counts", "stamp", "prepare", "harness_cgroup", "model_cgroup", "stored", "idle", "close_run")
 MeterFactory = Callable[[MeterRequest], Meter]
 
 

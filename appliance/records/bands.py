@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
 from appliance.records.energy import EnergyFigure
@@ -11,10 +14,19 @@ from appliance.records.frontier import LIKE_HOSTS, unlike_bases
 from appliance.records.money import total_usd
 from appliance.records.plan import TrialKey
 from appliance.records.record import HostStamp, Record
+from appliance.records.replays import is_replay
 from appliance.records.summarise import COUNTED, energy_sum
 from appliance.records.summary import EnergySum
 from appliance.records.trial import TrialResult
-from appliance.records.verdict import ComparedEnergy, ComparedRate, Judgement, VerdictPart
+from appliance.records.verdict import (
+    ComparedCost,
+    ComparedEnergy,
+    ComparedRate,
+    Judgement,
+    PairedFlips,
+    TaskFlips,
+    VerdictPart,
+)
 from appliance.records.words import Provenance
 
 Trials = Mapping[TrialKey, TrialResult]
@@ -70,9 +82,7 @@ def energy(
     """By pass, over the trials that count on both sides. Never decides the outcome."""
     if outcome == "incomparable":
         return _incomparable("the outcomes are incomparable"), ()
-    if recorded.plan.energy != again.plan.energy:
-        return _incomparable(f"$.plan.energy: recorded {recorded.plan.energy}, now {again.plan.energy}"), ()
-    if why := _unlike(recorded.hosts, again.hosts):
+    if why := _two_things(recorded, again):
         return _incomparable(why), ()
     both = [key for key in old if key in new and old[key].outcome in COUNTED and new[key].outcome in COUNTED]
     found: list[ComparedEnergy] = []
@@ -91,6 +101,14 @@ def energy(
         if not one.holds
     ]
     return VerdictPart(verdict="diverged" if wide else "reproduced", reasons=tuple(wide)), tuple(found)
+
+
+def _two_things(recorded: Record, again: Record) -> str | None:
+    if is_replay(recorded) != is_replay(again):
+        return "one of both asked no model: it is a replay"
+    if recorded.plan.energy != again.plan.energy:
+        return f"$.plan.energy: recorded {recorded.plan.energy}, now {again.plan.energy}"
+    return _unlike(recorded.hosts, again.hosts)
 
 
 def _sum(trials: Sequence[TrialResult]) -> EnergySum | None:
@@ -125,29 +143,80 @@ def _bases(energy: EnergySum) -> str:
 
 def _unlike(before: Sequence[HostStamp], after: Sequence[HostStamp]) -> str | None:
     """Why two sets of hosts are not like."""
-    if len(before) != 1 or len(after) != 1:
+    if any(len({host.id for host in hosts}) != 1 for hosts in (before, after)):
         return "more than one host" if before and after else "no host"
     for field in LIKE_HOSTS:
-        one, other = getattr(before[0], field), getattr(after[0], field)
-        if one != other:
-            return f"unlike hosts: $.hosts[0].{field}: recorded {one}, now {other}"
+        one, other = (sorted({str(getattr(host, field)) for host in hosts}) for hosts in (before, after))
+        if one != other or len(one) > 1:
+            return f"unlike hosts: $.hosts[0].{field}: recorded {', '.join(one)}, now {', '.join(other)}"
     return None
 
 
-def cost(recorded: Record, again: Record, old: Trials, new: Trials, *, live: bool) -> VerdictPart:
-    """Totals of the counted trials: equal where nothing was asked anew, within the band where it was."""
-    if (recorded.prices is None) != (again.prices is None) or (recorded.prices != again.prices):
-        return _incomparable(f"$.prices: recorded {recorded.prices}, now {again.prices}")
+def cost(
+    recorded: Record, again: Record, old: Trials, new: Trials, *, live: bool
+) -> tuple[VerdictPart, ComparedCost | None]:
+    """Totals of the counted trials: equal where nothing was asked anew, within the band where it was.
+
+    No figures where neither side has a price: then there is nothing to show.
+    """
     before, after = (
         total_usd(trial.cost_usd.subject for trial in trials.values() if trial.outcome in COUNTED)
         for trials in (old, new)
     )
+    band = LIVE_COST_BAND if live else 1.0
+
+    def told(holds: bool | None) -> ComparedCost | None:
+        if before is None and after is None:
+            return None
+        return ComparedCost(recorded_usd=before, again_usd=after, band=band, holds=holds)
+
+    if recorded.prices != again.prices:
+        return _incomparable(f"$.prices: recorded {recorded.prices}, now {again.prices}"), told(None)
     if before is None or after is None:
-        return _incomparable("not everything is priced")
-    low, high = sorted((float(before), float(after)))
-    holds = high <= LIVE_COST_BAND * low if live else before == after
+        return _incomparable("not everything is priced"), told(None)
+    low, high = sorted((Decimal(before), Decimal(after)))
+    if high <= Decimal(str(band)) * low:
+        return VerdictPart(verdict="reproduced", reasons=()), told(True)
     words = (f"recorded {before} US dollars, now {after}",)
-    return VerdictPart(verdict="reproduced", reasons=()) if holds else VerdictPart(verdict="diverged", reasons=words)
+    return VerdictPart(verdict="diverged", reasons=words), told(False)
+
+
+def paired(old: Trials, new: Trials) -> PairedFlips | None:
+    """Over the trials that were scored both times; None where there are none."""
+    counts: dict[str, Counter[tuple[bool, bool]]] = {}
+    for key, trial in old.items():
+        after = new.get(key)
+        if after is not None and {trial.outcome, after.outcome} <= {"resolved", "unresolved"}:
+            pair = trial.outcome == "resolved", after.outcome == "resolved"
+            counts.setdefault(key.task, Counter())[pair] += 1
+    if not counts:
+        return None
+    tasks = tuple(
+        TaskFlips(
+            task=task,
+            both=found[True, True],
+            only_recorded=found[True, False],
+            only_again=found[False, True],
+            neither=found[False, False],
+        )
+        for task, found in sorted(counts.items())
+    )
+    return PairedFlips(
+        tasks=tasks,
+        p_value=sign_test(sum(one.only_recorded for one in tasks), sum(one.only_again for one in tasks)),
+    )
+
+
+def sign_test(fewer: int, more: int) -> float:
+    """Exact and two-sided: how often fair coins fall as unevenly as `fewer` to `more` (McNemar's, not approximated;
+    Dixon and Mood 1946). 1 where nothing flipped.
+    """
+    flipped = fewer + more
+    tail, term = 0, 1
+    for heads in range(min(fewer, more) + 1):
+        tail += term
+        term = term * (flipped - heads) // (heads + 1)
+    return min(1.0, float(Fraction(2 * tail, 2**flipped)))
 
 
 def _incomparable(why: str) -> VerdictPart:

@@ -19,7 +19,7 @@ from appliance.records import bands
 from appliance.records.plan import TrialKey
 from appliance.records.record import Record
 from appliance.records.trial import TrialResult
-from appliance.records.verdict import ComparedField, ComparedRate, Flip, Verdict, VerdictPart
+from appliance.records.verdict import ComparedField, ComparedRate, Flip, Replay, Verdict, VerdictPart
 from appliance.records.words import Outcome
 from appliance.wire import Comparison, Wire
 
@@ -38,7 +38,9 @@ class Compared:
 
 
 def is_live(record: Record) -> bool:
-    """Whether a model answers when this plan runs again without its recorded responses."""
+    """Whether a model answers when this plan runs again without its recorded responses, or a cascade."""
+    if record.plan.solver.kind == "cascade":
+        return True
     return record.plan.model is not None and record.plan.solver.kind not in ("reference", "noop")
 
 
@@ -50,9 +52,11 @@ def compare(
     live: bool | None = None,
     tolerance: float | None = None,
     verified: bool = False,
+    replay: Replay | None = None,
 ) -> Verdict:
     """`keys`: the sample that was run (None: all of the record's trials); `live` False for a replay; `tolerance` in
-    the unit of a rate, instead of Wilson's interval; `verified`: the record's signature was checked beforehand.
+    the unit of a rate, instead of Wilson's interval; `verified`: the record's signature was checked beforehand;
+    `replay`: what is known of the cassettes that answered.
     """
     as_live = is_live(recorded) if live is None else live
     wanted = {trial.key for trial in recorded.trials} if keys is None else set(keys)
@@ -62,6 +66,8 @@ def compare(
     compared = list(_fields(recorded, again, wanted, as_live, sample=sample))
     rates = bands.rates(old.values(), new.values(), tolerance) if as_live else ()
     outcome, first = _outcome(compared, old, new, rates, live=as_live)
+    outcome = _as_replayed(outcome, replay)
+    cost, costs = bands.cost(recorded, again, old, new, live=as_live)
     energy, energies = bands.energy(recorded, again, old, new, outcome.verdict)
     return Verdict(
         recorded=sha256_hex(recorded.canonical()),
@@ -73,7 +79,7 @@ def compare(
         recorded_trials=len(recorded.trials),
         outcome=outcome,
         energy=energy,
-        cost=bands.cost(recorded, again, old, new, live=as_live),
+        cost=cost,
         first_difference=first,
         harness_differences=tuple(one.field for one in compared if _of_harness(one.field) and not one.field.equal),
         flips=tuple(
@@ -84,7 +90,18 @@ def compare(
         rates=rates,
         energies=energies,
         fields=tuple(one.field for one in compared),
+        costs=costs,
+        paired=bands.paired(old, new) if as_live else None,
+        replay=replay,
     )
+
+
+def _as_replayed(outcome: VerdictPart, replay: Replay | None) -> VerdictPart:
+    """A trial that asked what was not recorded is not reproduced, whatever it ended as both times."""
+    if replay is None or not replay.divergences or outcome.verdict == "incomparable":
+        return outcome
+    apart = [f"{_name(one.key)} asked what its cassette does not hold" for one in replay.trials if one.diverged]
+    return VerdictPart(verdict="diverged", reasons=(*apart, *outcome.reasons))
 
 
 def _outcome(

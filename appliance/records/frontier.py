@@ -8,6 +8,7 @@ from typing import Final
 
 from appliance.records.outline import AnyRecord
 from appliance.records.record import HostStamp
+from appliance.records.replays import is_replay
 from appliance.records.summary import EnergySum, PassSummary
 from appliance.records.words import UNRELIABLE
 
@@ -51,18 +52,22 @@ def _beats(one: Point, other: Point) -> bool:
     return no_worse and (one.resolution, one.cost) != (other.resolution, other.cost)
 
 
-def energy_point(label: str, summary: PassSummary) -> Point | None:
-    """By the pass's net joules; apart where a figure lacks, is below floor, detection or idle, or is a model's beside
-    counters' (rows J39, J42, L3). None: nothing scored."""
-    return _point(label, summary, _rankable_joules)
+def energy_point(label: str, record: AnyRecord, sweep: int) -> Point | None:
+    """By the pass's net joules; apart where a figure lacks, is below floor, detection or idle, is a model's beside
+    counters' (rows J39, J42, L3), or is of a replay, whose model took none. None: nothing scored."""
+    return _point(label, record, sweep, _rankable_joules)
 
 
-def money_point(label: str, summary: PassSummary) -> Point | None:
-    return _point(label, summary, lambda found: None if found.cost_usd is None else float(found.cost_usd))
+def money_point(label: str, record: AnyRecord, sweep: int) -> Point | None:
+    """Apart where a price lacks, or was paid by the run that is replayed."""
+    return _point(label, record, sweep, lambda found: None if found.cost_usd is None else float(found.cost_usd))
 
 
-def _point(label: str, summary: PassSummary, cost: Callable[[PassSummary], float | None]) -> Point | None:
-    return None if summary.resolution is None else Point(label, summary.resolution, cost(summary))
+def _point(label: str, record: AnyRecord, sweep: int, cost: Callable[[PassSummary], float | None]) -> Point | None:
+    summary = record.summary.passes[sweep]
+    if summary.resolution is None:
+        return None
+    return Point(label, summary.resolution, None if is_replay(record) else cost(summary))
 
 
 def _rankable_joules(summary: PassSummary) -> float | None:
@@ -80,11 +85,12 @@ def _mixed(energy: EnergySum) -> bool:
 
 def ranking_refusal(records: Sequence[AnyRecord], sweep: int) -> tuple[str, ...]:
     """Why one pass of these records may not be ranked by joules, naming the fields (row L3); empty where it may.
+    Replays, which are not ranked, stand against nobody's ranking.
 
     What counters gave is one kind, apportioned or not; what a model gave is another. Models are ranked on one machine
     only, counters between like machines and over one scope; windows that were alone never against ones that may share.
     """
-    ranked = [record for record in records if sweep < len(record.summary.passes)]
+    ranked = [record for record in records if sweep < len(record.summary.passes) and not is_replay(record)]
     sums = [energy for record in ranked if (energy := record.summary.passes[sweep].energy) is not None]
     totals = [
         trial.energy.total

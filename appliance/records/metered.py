@@ -16,13 +16,14 @@ from appliance.records.words import UNRELIABLE, Cause
 
 RAN_ON_NS: Final = 5_000_000
 """CPU time from close to release above which strangers in the solver's cgroup count as having run on (formats 5)."""
-_AT_LIMIT: Final[frozenset[Cause]] = frozenset({"timeout", "budget"})
+AT_LIMIT: Final[frozenset[Cause]] = frozenset({"timeout", "budget"})
+"""Causes whose own kill is no running on."""
 _UNSAID: Final = "no idle power is known"
 """Of a figure whose net lacks without a reason of its own: only the split below idle can be what is not there."""
 
 
 def trial_energy(window: Window, *, by_kind: bool, ran_on: bool) -> TrialEnergy:
-    """Without `readings`, which the caller names. `by_kind`: reference or noop, always below the floor (row J43).
+    """Without `readings`, which the caller names. `by_kind`: one of FLOOR_KINDS, always below the floor (row J43).
 
     Every figure carries the flags of the window beside its own; a window without a sample between its edges says so
     (row T1), and a role's figure is its net alone. A zone is held to the floor of its own counter, total and roles to
@@ -62,7 +63,7 @@ def cpu_seconds(window: Window) -> dict[str, float | None]:
 def ran_on(header: Header, cause: Cause | None) -> bool:
     """Whether the solver left a process that went on computing; what our own kill ended did not (formats 5)."""
     after = header.cpu_after_close_ns or 0
-    return header.strangers_at_close and after > RAN_ON_NS and cause not in _AT_LIMIT
+    return header.strangers_at_close and after > RAN_ON_NS and cause not in AT_LIMIT
 
 
 def idle_of(meter: MeterStamp, content: Callable[[BlobRef], bytes]) -> Idle | None:

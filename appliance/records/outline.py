@@ -21,12 +21,13 @@ from appliance.records.record import (
     MeasuresStamp,
     MeterStamp,
     ModelStamp,
+    PricesStamp,
     Record,
     SolverStamp,
     SuiteStamp,
 )
 from appliance.records.summary import Summary
-from appliance.records.trial import TrialResult
+from appliance.records.trial import TrialResult, Usage
 from appliance.records.words import Basis, Cause, Outcome, Provenance, Reason
 
 
@@ -81,6 +82,13 @@ class CostOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageOutline:
+    """Of a UsageByWhom."""
+
+    subject: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
 class TrialOutline:
     """Of a TrialResult."""
 
@@ -92,6 +100,9 @@ class TrialOutline:
     started_at: str
     wall_seconds: float | None
     cost_usd: CostOutline
+    usage: UsageOutline
+    exchanges: int | None
+    replay_level: Literal["exact", "masked", "structural"] | None
     energy: EnergyOutline | None
 
     @classmethod
@@ -105,6 +116,9 @@ class TrialOutline:
             started_at=trial.started_at,
             wall_seconds=trial.wall_seconds,
             cost_usd=CostOutline(trial.cost_usd.subject),
+            usage=UsageOutline(trial.usage.subject),
+            exchanges=trial.exchanges,
+            replay_level=trial.replay_level,
             energy=EnergyOutline.of(trial.energy) if trial.energy else None,
         )
 
@@ -133,6 +147,7 @@ class RecordOutline:
     hosts: tuple[HostStamp, ...]
     images: tuple[ImageStamp, ...]
     meter: MeterStamp
+    prices: PricesStamp | None
     summary: Summary
     trials: tuple[TrialOutline, ...]
 

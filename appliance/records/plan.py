@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from appliance.digests import sha256_hex
 from appliance.pins import Pin, Sha256
-from appliance.records.words import EnergyMode, SolverKind
+from appliance.records.money import Usd
+from appliance.records.words import EnergyMode, Provider, SolverKind
 from appliance.tasks.model import TaskSpec
 from appliance.wire import EXACT, Wire
 
@@ -47,11 +50,99 @@ class PlannedSolver(Wire):
     """With the flags of this run in place and the placeholders still standing; empty for reference and noop."""
 
 
+class PlannedBudget(Wire):
+    """What may be asked of a model; None: as much as is wanted."""
+
+    tokens: Annotated[int | None, EXACT] = Field(default=None, ge=1)
+    """Input and output together."""
+    usd: Annotated[Usd | None, EXACT] = None
+    exchanges: Annotated[int | None, EXACT] = Field(default=None, ge=1)
+
+
+class PlannedServer(Wire):
+    """A model server of the run's own, on this host."""
+
+    weights: Annotated[Sha256, EXACT]
+    image: Annotated[Pin, EXACT]
+    """Of the engine that serves them."""
+    slots: Annotated[int, EXACT] = Field(ge=1)
+    threads: Annotated[int, EXACT] = Field(ge=1)
+    context: Annotated[int, EXACT] = Field(ge=1)
+    """Tokens."""
+    gpus: Annotated[bool, EXACT]
+    sampling: Annotated[dict[str, float], EXACT]
+    """What the server assumes where a request does not say: `temperature`, `seed`."""
+
+
+class PlannedUpstream(Wire):
+    """Where the answers of the model come from, and how much may be asked."""
+
+    # The schema says what the validator below says, for readers in other languages.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"provider": {"const": "local"}}},
+            "then": {"properties": {"server": {"type": "object"}}},
+            "else": {"properties": {"server": {"type": "null"}}},
+            "anyOf": [
+                {"properties": {"provider": {"enum": ["anthropic", "openai", "google", "local"]}}},
+                {"properties": {"baseUrl": {"type": "string"}}},
+            ],
+        }
+    )
+
+    provider: Annotated[Provider, EXACT]
+    base_url: Annotated[str | None, EXACT]
+    """None: the provider's own."""
+    forwarder: Annotated[Pin, EXACT]
+    """The image of the sidecar that carries a solver's requests out of its container."""
+    server: Annotated[PlannedServer | None, EXACT]
+    """Provider `local` alone has one."""
+    budget: Annotated[PlannedBudget, EXACT]
+    """Of each trial."""
+    run_budget: Annotated[PlannedBudget, EXACT]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the answers are made on another machine, as far as its URL says."""
+        return self.provider != "local" and not self.is_beside
+
+    @property
+    def is_beside(self) -> bool:
+        """A server that somebody else started on this very host: its energy is nobody's here."""
+        return self.base_url is not None and is_loopback(self.base_url)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.provider == "local") != (self.server is not None):
+            raise ValueError("a model server is planned for the provider local, and for no other")
+        if self.provider == "compatible" and self.base_url is None:
+            raise ValueError("the provider compatible has no place of its own: it needs a URL")
+        return self
+
+
 class PlannedEnergy(Wire):
     mode: Annotated[EnergyMode, EXACT]
     active_watts: Annotated[float | None, EXACT]
     """What `wall` multiplies by, where it was set; None is the default of the estimator."""
     scheduling: Annotated[Literal["exclusive", "shared"], EXACT]
+    gpu_sharing: Annotated[Literal["device_total", "sm_utilisation"], EXACT] = Field(
+        default="device_total", exclude_if=lambda asked: asked == "device_total"
+    )
+    """What is told of a GPU on which others were too; not written where it is the board's total, as plans of before."""
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL's host is this one, by its name or its address alone."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 MAX_TRIALS: Final = 100_000
@@ -70,6 +161,9 @@ class TrialPlan(Wire):
     suite: Annotated[PlannedSuite, EXACT]
     solver: Annotated[PlannedSolver, EXACT]
     model: Annotated[str | None, EXACT]
+    upstream: Annotated[PlannedUpstream | None, EXACT] = Field(default=None, exclude_if=lambda one: one is None)
+    """None: the solver is given no way to a model; it is not written then, so that such a plan's digest is what it was
+    before there were any."""
     tasks: Annotated[tuple[PlannedTask, ...], EXACT]
     """Sorted by name; quarantined and filtered ones are not here."""
     quarantined: Annotated[tuple[str, ...], EXACT]

@@ -25,8 +25,8 @@ and cgroups together. It stands at the moment of the sample before it; the first
 A sample, an array [dt, difference or null, ...]: nanoseconds since the sample before, then what was added to each
 column since its last number that was read, in the columns' order.
 
-An event, an object {"event": "gap"|"suspend"|"cpus"|"gpu"|"late"|"zone_gone"}, of the block or sample that follows,
-with subject (a zone's id), word, number and cgroups (ids) where they say something.
+An event, an object {"event": "gap"|"suspend"|"cpus"|"gpu"|"late"|"zone_gone"|"sm"}, of the block or sample that
+follows, with subject (a zone's id), word, number and cgroups (ids) where they say something.
 
 No number has a fraction or is over 2^53; the last sample stands at lengthNs."""
 

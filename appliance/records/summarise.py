@@ -9,8 +9,9 @@ from typing import Final, TypeVar
 
 from appliance.records.money import total_usd
 from appliance.records.outline import AnyFigure, AnyTrial
-from appliance.records.plan import TrialPlan, trial_keys
+from appliance.records.plan import TrialPlan
 from appliance.records.summary import BestOfK, EnergySum, NumberOrInfinity, PassSummary, Summary
+from appliance.records.trial import Usage
 from appliance.records.words import BASIS_BEST_FIRST, OUTCOMES, PROVENANCE_BEST_FIRST, Outcome
 
 SCORED: Final[frozenset[Outcome]] = frozenset({"resolved", "unresolved"})
@@ -24,8 +25,8 @@ def summarise(plan: TrialPlan, trials: Sequence[AnyTrial]) -> Summary:
     by_pass: dict[int, list[AnyTrial]] = {sweep: [] for sweep in range(plan.passes)}
     for trial in trials:
         by_pass[trial.key.pass_].append(trial)
-    planned = Counter(key.pass_ for key in trial_keys(plan))
-    return Summary(passes=tuple(_one_pass(plan, sweep, planned[sweep], by_pass[sweep]) for sweep in range(plan.passes)))
+    planned = len(plan.tasks) * plan.rollouts
+    return Summary(passes=tuple(_one_pass(plan, sweep, planned, by_pass[sweep]) for sweep in range(plan.passes)))
 
 
 def _one_pass(plan: TrialPlan, sweep: int, planned: int, trials: Sequence[AnyTrial]) -> PassSummary:
@@ -47,6 +48,9 @@ def _one_pass(plan: TrialPlan, sweep: int, planned: int, trials: Sequence[AnyTri
         resolution=resolved / scored if scored else None,
         lower_bound=resolved / planned if planned else 0.0,
         energy=energy,
+        local=_side(counted, _local),
+        cloud=_side([trial for trial in counted if _far(trial)], _far),
+        usage=_usage(counted),
         joules_per_resolved=_joules_per_resolved(energy, resolved),
         wall_median_seconds=float(median(walls)) if walls and len(walls) == len(counted) else None,
         cost_usd=total_usd(costs),
@@ -116,7 +120,7 @@ def best_of_k(counted: Sequence[AnyTrial], k: int) -> BestOfK:
         k=k,
         fraction=len(resolved) / len(scored) if scored else 0.0,
         cost_usd=total_usd(trial.cost_usd.subject for trial in first),
-        cloud_uj=_part_sum(first, lambda trial: trial.energy.cloud if trial.energy else None),
+        cloud_uj=_part_sum(first, _far),
         local_uj=_part_sum(first, _local),
     )
 
@@ -126,6 +130,23 @@ def _local(trial: AnyTrial) -> AnyFigure | None:
     if trial.energy is None:
         return None
     return trial.energy.local if trial.energy.cloud is not None else trial.energy.total
+
+
+def _far(trial: AnyTrial) -> AnyFigure | None:
+    return trial.energy.cloud if trial.energy else None
+
+
+def _side(trials: Sequence[AnyTrial], part: Callable[[AnyTrial], AnyFigure | None]) -> EnergySum | None:
+    """None where no trial has a cloud part: there is one side then, and it is the whole."""
+    return energy_sum([part(trial) for trial in trials]) if any(map(_far, trials)) else None
+
+
+def _usage(counted: Sequence[AnyTrial]) -> Usage | None:
+    used = [trial.usage.subject for trial in counted]
+    known = [usage for usage in used if usage is not None]
+    if not known or len(known) < len(used):
+        return None
+    return Usage(**{name: sum(getattr(usage, name) for usage in known) for name in Usage.model_fields})
 
 
 def _part_sum(trials: Sequence[AnyTrial], part: Callable[[AnyTrial], AnyFigure | None]) -> int | None:

@@ -8,11 +8,17 @@ from pydantic import Field
 
 from appliance.records.energy import Flag
 from appliance.records.money import Usd
+from appliance.records.trial import Usage
 from appliance.records.words import Basis, Cause, Outcome, Provenance, Reason
 from appliance.wire import COST_BAND, ENERGY_BAND, INFORMATIVE, OUTCOME, Wire, compared
 
 NumberOrInfinity = float | Literal["Infinity"]
 """`"Infinity"` where nothing was resolved: never 0, never NaN."""
+
+
+def _absent(value: object) -> bool:
+    """A field that came later stands in no record that has nothing to say by it: the older ones keep their bytes."""
+    return value is None
 
 
 class EnergySum(Wire):
@@ -86,6 +92,12 @@ class PassSummary(Wire):
     """resolved / planned."""
     energy: Annotated[EnergySum | None, INFORMATIVE]
     """Of the counted trials; None where none of them has a figure."""
+    local: Annotated[EnergySum | None, INFORMATIVE] = Field(default=None, exclude_if=_absent)
+    """Of `energy`, what this host took; None where no counted trial has a cloud part: then `energy` is all local."""
+    cloud: Annotated[EnergySum | None, INFORMATIVE] = Field(default=None, exclude_if=_absent)
+    """Of `energy`, a model's word for what a provider took (row J33); of a trial without a cloud part, nothing."""
+    usage: Annotated[Usage | None, INFORMATIVE] = Field(default=None, exclude_if=_absent)
+    """Tokens of the subjects of the counted trials; None as soon as one has none."""
     joules_per_resolved: Annotated[NumberOrInfinity | None, ENERGY_BAND]
     """Net energy of the counted trials over the resolved ones; "Infinity" where none is; None where a figure lacks."""
     wall_median_seconds: Annotated[float | None, compared("informative", "wall_band")]

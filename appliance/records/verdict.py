@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from appliance.pins import Sha256
+from appliance.records.money import Usd
 from appliance.records.plan import TrialKey
 from appliance.records.words import Outcome
 from appliance.wire import Comparison, Wire
 
+ReplayLevel = Literal["exact", "masked", "structural"]
 Judgement = Literal["reproduced", "diverged", "incomparable"]
 
 
@@ -53,10 +55,67 @@ class ComparedEnergy(Wire):
     holds: bool
 
 
+class ComparedCost(Wire):
+    """What the counted trials cost, both times; None where one of them has no price."""
+
+    recorded_usd: Usd | None
+    again_usd: Usd | None
+    band: float
+    """The larger may be this many times the smaller; 1: equal."""
+    holds: bool | None
+    """None where there is nothing to compare."""
+
+
 class Flip(Wire):
     key: TrialKey
     recorded: Outcome
     again: Outcome
+
+
+class TaskFlips(Wire):
+    """A task's trials that were scored both times."""
+
+    task: str
+    both: int = Field(ge=0)
+    """Resolved both times."""
+    only_recorded: int = Field(ge=0)
+    only_again: int = Field(ge=0)
+    neither: int = Field(ge=0)
+
+
+class PairedFlips(Wire):
+    """Trial by trial, where a live model answered."""
+
+    tasks: tuple[TaskFlips, ...]
+    p_value: float = Field(ge=0, le=1)
+    """Exact two-sided sign test over what flipped (McNemar's): how often chance alone flips as unevenly. It is told,
+    and decides nothing."""
+
+
+class ReplayedTrial(Wire):
+    key: TrialKey
+    level: ReplayLevel | None
+    """The lowest that one of its requests needed; None where none was answered."""
+    recorded: int = Field(ge=0)
+    """Exchanges with the model in its cassette."""
+    unused: int = Field(ge=0)
+    """Of these, those that were not asked for again."""
+    diverged: bool
+    differences: tuple[str, ...]
+    """Between tools' results, where the level is structural."""
+
+
+class Replay(Wire):
+    """The model's recorded answers were given again."""
+
+    level: ReplayLevel | None
+    """The lowest of all trials."""
+    unused: int = Field(ge=0)
+    divergences: int = Field(ge=0)
+    """Trials that asked what their cassette does not hold."""
+    first_divergence: str | None
+    """A unified diff of that request and the closest recorded one."""
+    trials: tuple[ReplayedTrial, ...]
 
 
 class Verdict(Wire):
@@ -86,3 +145,8 @@ class Verdict(Wire):
     rates: tuple[ComparedRate, ...]
     energies: tuple[ComparedEnergy, ...]
     fields: tuple[ComparedField, ...]
+    costs: ComparedCost | None = Field(default=None, exclude_if=lambda one: one is None)
+    paired: PairedFlips | None = Field(default=None, exclude_if=lambda one: one is None)
+    """Where `live`."""
+    replay: Replay | None = Field(default=None, exclude_if=lambda one: one is None)
+    """None: no cassette answered."""

@@ -17,6 +17,7 @@ Basis = Literal["counter", "sampled_power", "apportioned", "modelled"]
 OracleKind = Literal["junit", "tap", "exit_code"]
 Role = Literal["solver", "forwarder", "model", "judge", "harness"]
 SolverKind = Literal["reference", "noop", "command", "chat", "cascade"]
+Provider = Literal["anthropic", "openai", "google", "compatible", "local"]
 EnergyMode = Literal["auto", "measured", "estimator", "estimator:curve"]
 EnergyFlag = Literal[
     "below_idle", "bridged", "cgroup_left", "client_died", "contended", "counters_disagree", "cpu_excess",
@@ -43,6 +44,9 @@ REASONS_OF: Final[dict[Outcome, frozenset[Reason]]] = {
 }
 """Every outcome but `resolved` and `unscored` needs one of its reasons."""
 
+FLOOR_KINDS: Final[frozenset[SolverKind]] = frozenset({"reference", "noop", "cascade"})
+"""Nothing of the work stands in their windows: a copy, nothing, or a client that waits for a cascade which runs beside
+them. They are always below the floor, so that their joules enter no ranking (row J43)."""
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 ENERGY_FLAGS: Final[frozenset[str]] = frozenset(get_args(EnergyFlag))
 UNRELIABLE: Final[frozenset[str]] = frozenset({"below_idle", "ended_early", "idle_busy"})

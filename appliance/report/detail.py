@@ -74,16 +74,18 @@ def trial_text(trial: TrialResult, artifacts: dict[str, BlobRef]) -> str:
 
 def _energy_lines(energy: TrialEnergy) -> Iterator[str]:
     """One line a part: gross = idle + system + others + net wherever the zone was read and idle is known."""
+    near = energy.local or energy.total
     parts: list[tuple[str, EnergyFigure]] = [("total", energy.total)]
-    parts += [(f"role {role}", _shared_out(figure, energy.total)) for role, figure in energy.by_role.items()]
+    parts += [(name, side) for name, side in (("here", energy.local), ("the provider", energy.cloud)) if side]
+    parts += [(f"role {role}", _shared_out(figure, near)) for role, figure in energy.by_role.items()]
     for key, zone in energy.zones.items():
         parts.append((f"zone {key}" if zone.summed else f"zone {key} (not summed)", zone))
-    parts += [(_part_name(part), _shared_out(part, energy.total)) for part in energy.parts]
+    parts += [(_part_name(part), _shared_out(part, near)) for part in energy.parts]
     rows = [
         (
             name,
             joules.of_trial(figure),
-            *(words.NONE if uj is None else joules.amount(uj) for uj in _split(figure)),
+            *(words.NONE if uj is None else f"{joules.amount(uj)} J{joules.label(figure)}" for uj in _split(figure)),
             joules.source(figure),
         )
         for name, figure in parts

@@ -10,12 +10,14 @@ from typing import Any, Final, Literal
 from appliance.printing import json_text
 from appliance.records.frontier import Frontier, Point, energy_point, frontier, ranking_refusal
 from appliance.records.outline import AnyRecord
+from appliance.records.replays import is_replay
 from appliance.records.words import OUTCOMES
 from appliance.report.cohorts import cohorts, differing_fields
+from appliance.report.html import render_html
 from appliance.report.text import render_text
 from appliance.report.words import cell
 
-Form = Literal["text", "json", "csv"]
+Form = Literal["text", "json", "csv", "html"]
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _SEVERAL: Final = 2
 
@@ -29,6 +31,8 @@ def render(records: Sequence[AnyRecord], form: Form, *, ratio: bool = False) -> 
             return json_text(report_value(records)) + "\n"
         case "csv":
             return _csv(records)
+        case "html":
+            return render_html(records)
 
 
 def report_value(records: Sequence[AnyRecord]) -> dict[str, Any]:
@@ -65,6 +69,7 @@ def _record(record: AnyRecord) -> dict[str, Any]:
         "date": record.date,
         "complete": record.complete,
         "dryRun": record.dry_run,
+        "replay": is_replay(record),
         "noisy": any(host.noisy for host in record.hosts),
         "quarantined": list(record.plan.quarantined),
         "forgeable": checks.get("forgeable", []),
@@ -82,11 +87,7 @@ def _energy_frontiers(records: Sequence[AnyRecord]) -> Iterator[dict[str, Any]]:
         return
     for sweep in range(min(len(record.summary.passes) for record in records)):
         refused = ranking_refusal(records, sweep)
-        points = [
-            point
-            for record in records
-            if (point := energy_point(record.record_id, record.summary.passes[sweep])) is not None
-        ]
+        points = [point for record in records if (point := energy_point(record.record_id, record, sweep)) is not None]
         found = None if refused else frontier(points)
         yield {"pass": sweep, "refused": list(refused), **({} if found is None else _frontier(found))}
 
@@ -145,10 +146,16 @@ def _csv_rows(record: AnyRecord) -> Iterator[dict[str, Any]]:
             "energyMissing": energy.missing if energy else None,
             "modelled": energy.modelled if energy else None,
             "energyFlags": ";".join(f"{flag}={count}" for flag, count in energy.flags.items()) if energy else None,
+            "localUj": found.local.net_uj if found.local else None,
+            "cloudUj": found.cloud.net_uj if found.cloud else None,
             "joulesPerResolved": found.joules_per_resolved,
             "wallMedianSeconds": found.wall_median_seconds,
             "costUsd": found.cost_usd,
             "partiallyPriced": found.partially_priced,
+            "inputTokens": found.usage.input_tokens if found.usage else None,
+            "cacheReadTokens": found.usage.cache_read_tokens if found.usage else None,
+            "outputTokens": found.usage.output_tokens if found.usage else None,
+            "replay": is_replay(record),
         }
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from appliance.records.frontier import Frontier, energy_point, frontier, money_point, ranking_refusal
 from appliance.records.outline import AnyRecord
+from appliance.records.replays import REPLAY_WORDS, asked_its_model, is_replay
+from appliance.records.summarise import COUNTED
 from appliance.records.summary import PassSummary
+from appliance.records.trial import Usage
 from appliance.records.words import NOISE
 from appliance.report import energy_remarks, joules, words
 from appliance.report.cohorts import Cohort, cohorts, differing_fields
@@ -37,11 +40,12 @@ def _cohort(group: Cohort, ratio: bool) -> Iterator[str]:
     suite = plan.suite
     yield f"{cell(suite.name)} {cell(suite.version)} (sha256 {suite.digest[:16]}), {_count(len(plan.tasks), 'task')}"
     yield ""
-    rows = [_row(name, record, found) for name, record in _named(group.records) for found in record.summary.passes]
+    rows = [_row(name, record, found) for name, record in named(group.records) for found in record.summary.passes]
     yield from table(_HEADS, rows, right=_RIGHT)
     yield ""
     yield from _energy_table(group.records, ratio)
-    for name, record in _named(group.records):
+    yield from _token_table(group.records)
+    for name, record in named(group.records):
         remarks = list(_remarks(record))
         if remarks:
             yield ""
@@ -51,9 +55,9 @@ def _cohort(group: Cohort, ratio: bool) -> Iterator[str]:
     yield from _frontiers(group.records)
 
 
-def _named(records: Sequence[AnyRecord]) -> list[tuple[str, AnyRecord]]:
-    """Solver names; where two are the same, with their record's id."""
-    names = [record.solver.name for record in records]
+def named(records: Sequence[AnyRecord]) -> list[tuple[str, AnyRecord]]:
+    """Solver names; where two are the same, with their record's id. A replay is called one."""
+    names = [f"{record.solver.name} [replayed]" if is_replay(record) else record.solver.name for record in records]
     return [
         (name if names.count(name) == 1 else f"{name} ({record.record_id})", record)
         for name, record in zip(names, records, strict=True)
@@ -70,21 +74,57 @@ def _row(name: str, record: AnyRecord, found: PassSummary) -> tuple[str, ...]:
         words.percent(found.resolution),
         words.percent(found.lower_bound),
         words.seconds(found.wall_median_seconds),
-        words.dollars(found.cost_usd, partially=found.partially_priced),
+        words.dollars(found.cost_usd, partially=_partially(record, found)),
     )
+
+
+def _partially(record: AnyRecord, found: PassSummary) -> bool | None:
+    """None: a price lacks, and no counted trial has one."""
+    if not found.partially_priced:
+        return False
+    counted = (one for one in record.trials if one.key.pass_ == found.pass_ and one.outcome in COUNTED)
+    return True if any(asked_its_model(one) and one.cost_usd.subject is not None for one in counted) else None
 
 
 def _energy_table(records: Sequence[AnyRecord], ratio: bool) -> Iterator[str]:
     """Two lines a pass: all of its counted trials, and what that makes for each resolved one. Net is the headline."""
     kinds: tuple[joules.Kind, ...] = ("net", "gross", "ratio") if ratio else ("net", "gross")
     rows = []
-    for name, record in _named(records):
+    for name, record in named(records):
         for found in record.summary.passes:
             whole = (joules.of_pass(found.energy, kind) for kind in kinds)
             each = (joules.per_resolved(found, kind) for kind in kinds)
             rows.append((name, str(found.pass_), "in all", *whole, joules.source(found.energy)))
+            for label, side in (("of it here", found.local), ("of it the provider", found.cloud)):
+                if side is not None:
+                    rows.append(("", "", label, *(joules.of_pass(side, kind) for kind in kinds), joules.source(side)))
             rows.append(("", "", "a resolved", *each, ""))
     yield from table(("solver", "pass", "joules", *kinds, "from"), rows, right=_ENERGY_RIGHT)
+
+
+def _token_table(records: Sequence[AnyRecord]) -> Iterator[str]:
+    """Where a model was asked: the gateway's own count, of all counted trials; one that lacks leaves no sum."""
+    rows = [
+        (name, str(found.pass_), *_tokens(found.usage))
+        for name, record in named(records)
+        for found in record.summary.passes
+        if found.usage is not None or _was_asked(record, found.pass_)
+    ]
+    if rows:
+        heads = ("solver", "pass", "input tokens", "read from cache", "output", "of it reasoning")
+        yield ""
+        yield from table(heads, rows, right=frozenset(range(1, len(heads))))
+
+
+def _was_asked(record: AnyRecord, sweep: int) -> bool:
+    return any(asked_its_model(one) for one in record.trials if one.key.pass_ == sweep and one.outcome in COUNTED)
+
+
+def _tokens(usage: Usage | None) -> tuple[str, ...]:
+    if usage is None:
+        return ("not known", words.NONE, words.NONE, words.NONE)
+    counts = (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens, usage.reasoning_tokens)
+    return tuple(f"{count:,}" for count in counts)
 
 
 def model_of(record: AnyRecord) -> str:
@@ -99,6 +139,8 @@ def _remarks(record: AnyRecord) -> Iterator[str]:
     """What a reader must know before believing a row."""
     if record.dry_run:
         yield "a dry run: nothing ran"
+    if is_replay(record):
+        yield f"{REPLAY_WORDS}; its tokens and dollars are those of the run that it replays, and it enters no ranking"
     if not record.complete:
         yield "incomplete: planned trials are missing"
     for found in record.summary.passes:
@@ -115,6 +157,11 @@ def _remarks(record: AnyRecord) -> Iterator[str]:
     if record.plan.limit_overrides:
         changed = ", ".join(f"{key} {value:g}" for key, value in sorted(record.plan.limit_overrides.items()))
         yield f"not under the suite's own limits: {cell(changed)}"
+    if any(found.cost_usd is not None for found in record.summary.passes) and record.prices is not None:
+        yield f"dollars are list prices of {cell(record.prices.source)} {cell(record.prices.version)}, nobody's bill"
+    upstream = record.plan.upstream
+    if upstream is not None and upstream.base_url is not None:
+        yield f"its model was asked at {cell(upstream.base_url)}"
     yield from energy_remarks.of_meter(record)
     yield from _noise(record)
     yield from (f"warning: {cell(warning)}" for warning in record.warnings)
@@ -158,26 +205,34 @@ def _pass_remarks(record: AnyRecord, found: PassSummary, *, several: bool) -> It
 
 def _curves(records: Sequence[AnyRecord]) -> Iterator[str]:
     """Best of k: one line a k, where there is more than one rollout (rows J28, J31)."""
-    for name, record in _named(records):
+    for name, record in named(records):
         for found in record.summary.passes:
             if not found.best_of_k:
                 continue
-            label = joules.label(found.energy) if found.energy else ""
+            near = found.local or found.energy
+            label = joules.label(near) if near else ""
             # What a cloud's machines drew is always a model's word (row J33).
-            heads = ("k", "resolved", "dollars", "cloud J (estimated)", f"local J{label}")
+            heads = ("k", "resolved", "attempts", "dollars", "cloud J (estimated)", f"local J{label}")
             yield ""
             yield f"best of k, {cell(name)}, pass {found.pass_}:"
             rows = [
                 (
                     str(entry.k),
                     words.percent(entry.fraction),
+                    _attempts(record, found.pass_, entry.k),
                     words.dollars(entry.cost_usd),
                     words.NONE if entry.cloud_uj is None else f"{entry.cloud_uj / 1e6:.1f}",
                     words.NONE if entry.local_uj is None else f"{entry.local_uj / 1e6:.1f}",
                 )
                 for entry in found.best_of_k
             ]
-            yield from (f"  {line}" for line in table(heads, rows, right=frozenset(range(5))))
+            yield from (f"  {line}" for line in table(heads, rows, right=frozenset(range(6))))
+
+
+def _attempts(record: AnyRecord, sweep: int, k: int) -> str:
+    """Of k rollouts of every task, those that count: what was excluded, or errored, is in no figure of its line."""
+    first = [one for one in record.trials if one.key.pass_ == sweep and one.key.rollout < k]
+    return f"{sum(one.outcome in COUNTED for one in first)} of {k * len(record.plan.tasks)}"
 
 
 def _frontiers(records: Sequence[AnyRecord]) -> Iterator[str]:
@@ -186,17 +241,17 @@ def _frontiers(records: Sequence[AnyRecord]) -> Iterator[str]:
         return
     for sweep in range(min(len(record.summary.passes) for record in records)):
         refused = ranking_refusal(records, sweep)
-        summaries = [(name, record.summary.passes[sweep]) for name, record in _named(records)]
+        summaries = [(name, record.summary.passes[sweep]) for name, record in named(records)]
         yield ""
         if refused:
             yield f"no ranking by joules, pass {sweep}: {'; '.join(map(cell, refused))}"
         else:
             spent = {name: joules.of_pass(found.energy) for name, found in summaries}
-            by_joules = frontier([point for name, found in summaries if (point := energy_point(name, found))])
+            by_joules = frontier([point for name, one in named(records) if (point := energy_point(name, one, sweep))])
             yield from _frontier(f"resolution against joules, pass {sweep}", by_joules, spent)
         if any(found.cost_usd is not None for _, found in summaries):
             paid = {name: words.dollars(found.cost_usd) for name, found in summaries}
-            by_money = frontier([point for name, found in summaries if (point := money_point(name, found))])
+            by_money = frontier([point for name, one in named(records) if (point := money_point(name, one, sweep))])
             yield from _frontier(f"resolution against dollars, pass {sweep}", by_money, paid)
 
 

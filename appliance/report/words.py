@@ -53,9 +53,10 @@ def seconds(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f} s"
 
 
-def dollars(value: str | None, *, partially: bool = False) -> str:
+def dollars(value: str | None, *, partially: bool | None = False) -> str:
+    """`partially` None: there should be prices, and there is not one."""
     if value is None:
-        return "partially priced" if partially else NONE
+        return "not priced" if partially is None else "partially priced" if partially else NONE
     return f"${value}"
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,19 +15,19 @@ from appliance.digests import digest_of_entries, sha256_hex
 from appliance.errors import InputRefused, UsageRefused
 from appliance.reading import read_regular
 from appliance.records.words import SolverKind
-from appliance.solvers import placeholders
-from appliance.tasks.names import relative_problem
+from appliance.solvers.outputs.parsing import PARSERS
+from appliance.solvers.templates import MAX_BYTES, check_text, read_templates
 from appliance.tasks.toml import parse_toml, short
 from appliance.wire import first_path, first_problem
 
 Auto = Literal["low", "medium", "high"]
-OUTPUT_PARSERS: Final[frozenset[str]] = frozenset()
-"""Names that `output` may take; none yet: a solver is judged by its exit status and the oracle."""
+Wire = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
+OUTPUT_PARSERS: Final = frozenset(PARSERS)
+"""Names that `output` may take; without it a solver is judged by its exit status and the oracle."""
 _BUILT_IN: Final = frozenset({"reference", "noop"})
-_NOT_YET: Final = frozenset({"chat", "cascade"})
-_MAX_BYTES: Final = 1024 * 1024
-_MAX_PATH: Final = 1024
-_MAX_PART: Final = 255
+_PLAIN: Final = _BUILT_IN | {"cascade"}
+"""Kinds that run a program of ours: their TOML names none."""
+_NOT_YET: Final = frozenset({"chat"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 
@@ -45,8 +45,9 @@ class _Toml(BaseModel):
     image: str | None = None
     argv: Words = ()
     stdin: Literal["none", "prompt"] = "none"
-    wire: Literal["anthropic", "openai-chat", "openai-responses", "gemini"] | None = None
+    wire: Wire | None = None
     output: str | None = None
+    output_file: str | None = None
     self_correct: Words | None = None
     version: str | None = None
     commit: str | None = None
@@ -68,6 +69,12 @@ class SolverDefinition:
     image: str | None
     argv: Words
     stdin: Literal["none", "prompt"]
+    wire: Wire | None
+    """The form in which it speaks to its model; None: it is given no gateway."""
+    output: str | None
+    """The parser that reads what it prints."""
+    output_file: str | None
+    """A path in the container, placeholders standing, that the parser reads as well."""
     self_correct: Words | None
     version: str | None
     commit: str | None
@@ -82,7 +89,8 @@ class SolverDefinition:
 
     @property
     def built_in(self) -> bool:
-        return self.kind in _BUILT_IN
+        """What it runs is the harness's own."""
+        return self.kind in _PLAIN
 
     def flags(self, *, mode: str | None, auto: Auto | None, self_correct: bool) -> Words:
         """What stands at `{flags}`. Raises UsageRefused naming a flag of the command line that this solver lacks."""
@@ -124,7 +132,7 @@ class SolverDefinition:
 def read_definition(path: Path) -> SolverDefinition:
     """Raises InputRefused with file and dotted key; a syntax error also has its line and column."""
     try:
-        content = read_regular(path, _MAX_BYTES)
+        content = read_regular(path, MAX_BYTES)
     except OSError as error:
         raise InputRefused(error.strerror or str(error), where=str(path)) from error
     table = parse_toml(content, str(path))
@@ -138,7 +146,7 @@ def read_definition(path: Path) -> SolverDefinition:
     _check_kind(toml, path)
     _check_texts(toml, path)
     _check_placeholders(toml, path)
-    templates = _read_templates(toml, path)
+    templates = read_templates(toml.files, path, gateway=toml.wire is not None)
     return SolverDefinition(
         name=toml.name,
         kind=toml.kind,
@@ -146,6 +154,9 @@ def read_definition(path: Path) -> SolverDefinition:
         image=toml.image,
         argv=toml.argv,
         stdin=toml.stdin,
+        wire=toml.wire,
+        output=toml.output,
+        output_file=toml.output_file,
         self_correct=toml.self_correct,
         version=toml.version,
         commit=toml.commit,
@@ -165,13 +176,13 @@ def _check_kind(toml: _Toml, path: Path) -> None:
         raise InputRefused(
             f"kind {toml.kind!r} is not available in this version",
             where=f"{path}: kind",
-            mend="use kind command, reference or noop",
+            mend="use kind command, cascade, reference or noop",
         )
-    if toml.kind in _BUILT_IN:
+    if toml.kind in _PLAIN:
         given = sorted(toml.model_fields_set - {"name", "kind", "model", "version", "commit"})
         if given:
             raise InputRefused(f"kind {toml.kind!r} takes no such key", where=f"{path}: {given[0]}", mend="remove it")
-        if toml.model == "required":
+        if toml.model == "required" and toml.kind in _BUILT_IN:
             raise InputRefused(f"kind {toml.kind!r} has no model", where=f"{path}: model", mend='write "none"')
         return
     if toml.model is None:
@@ -179,8 +190,14 @@ def _check_kind(toml: _Toml, path: Path) -> None:
     if not toml.argv:
         raise InputRefused("missing or empty", where=f"{path}: argv", mend="list the program and its arguments")
     if toml.output is not None and toml.output not in OUTPUT_PARSERS:
-        known = ", ".join(sorted(OUTPUT_PARSERS)) or "none in this version"
+        known = ", ".join(sorted(OUTPUT_PARSERS))
         raise InputRefused(f"no output parser {toml.output!r}; known: {known}", where=f"{path}: output")
+    if toml.output_file is not None and toml.output is None:
+        raise InputRefused("no parser to read it", where=f"{path}: output_file", mend="name one in `output`")
+    if toml.wire is not None and toml.model == "none":
+        raise InputRefused(
+            "a solver without a model has no wire", where=f"{path}: wire", mend='write model = "required"'
+        )
     try:
         re.compile(toml.version_pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -210,12 +227,14 @@ def _check_placeholders(toml: _Toml, path: Path) -> None:
         *((f"argv[{index}]", argument) for index, argument in enumerate(toml.argv)),
         *((f"env.{name}", value) for name, value in toml.env.items()),
         *((f'files."{target}"', target) for target in toml.files),
+        *((("output_file", toml.output_file),) if toml.output_file else ()),
     ]
+    gateway = toml.wire is not None
     for key, text in places:
-        _check_text(text, f"{path}: {key}", whole_argument=key.startswith("argv"))
+        check_text(text, f"{path}: {key}", whole_argument=key.startswith("argv"), gateway=gateway)
     for key, flags in _flag_lists(toml):
         for word in flags:
-            _check_text(word, f"{path}: {key}", whole_argument=False)
+            check_text(word, f"{path}: {key}", whole_argument=False, gateway=gateway)
     if any(True for _ in _flag_lists(toml)) and "{flags}" not in toml.argv:
         raise InputRefused(
             "mode, auto and self_correct need a place in the command", where=f"{path}: argv", mend='add "{flags}"'
@@ -227,62 +246,6 @@ def _flag_lists(toml: _Toml) -> Iterable[tuple[str, Words]]:
         yield "self_correct", toml.self_correct
     yield from ((f"mode.{name}", words) for name, words in toml.mode.items())
     yield from ((f"auto.{name}", words) for name, words in toml.auto.items())
-
-
-def _check_text(text: str, where: str, *, whole_argument: bool) -> None:
-    for name in placeholders.named(text):
-        if name not in placeholders.KNOWN:
-            raise InputRefused(
-                f"no placeholder {{{name}}}; known: {', '.join(sorted(placeholders.KNOWN))}",
-                where=where,
-                mend=f"write {{{{{name}}}}} for the text itself",
-            )
-        if name in placeholders.GATEWAY:
-            raise InputRefused(f"{{{name}}} needs the model gateway, which this version does not have", where=where)
-        if name == placeholders.FLAGS and not (whole_argument and text == "{flags}"):
-            raise InputRefused("{flags} is an argument of its own", where=where, mend='write it as "{flags}" in argv')
-
-
-def _read_templates(toml: _Toml, path: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for target, source in toml.files.items():
-        where = f'{path}: files."{target}"'
-        _check_target(target, toml.files, where)
-        if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts:
-            raise InputRefused("a template lies beside the TOML", where=where)
-        try:
-            beside = _lies_beside(path, source)
-            text = read_regular(path.parent / source, _MAX_BYTES).decode() if beside else ""
-        except UnicodeDecodeError as error:
-            raise InputRefused(f"{source}: not UTF-8 at byte {error.start}", where=where) from error
-        except OSError as error:
-            raise InputRefused(f"{source}: {error.strerror or error}", where=where) from error
-        if not beside:
-            raise InputRefused(f"{source}: a symbolic link that leads elsewhere", where=where, mend="copy the file")
-        _check_text(text, f"{path.parent / source}", whole_argument=False)
-        found[target] = text
-    return found
-
-
-def _check_target(target: str, others: Iterable[str], where: str) -> None:
-    below = target.removeprefix("{home}/")
-    if below == target or ".." in PurePosixPath(target).parts:
-        raise InputRefused("templates go under {home}/", where=where)
-    too_long = len(below.encode()) > _MAX_PATH or any(len(part.encode()) > _MAX_PART for part in below.split("/"))
-    problem = relative_problem(below) or ("is too long" if too_long else None)
-    if problem:
-        raise InputRefused(f"a path that {problem}", where=where)
-    if any(other.startswith(f"{target}/") for other in others):
-        raise InputRefused("a file, and the folder of another", where=where)
-
-
-def _lies_beside(path: Path, source: str) -> bool:
-    """A solver that somebody handed over takes nothing else of this machine along; the TOML itself may be a link."""
-    try:
-        end = (path.parent / source).resolve()
-        return any(end.is_relative_to(folder) for folder in (path.parent.resolve(), path.resolve().parent))
-    except (RuntimeError, ValueError):  # a loop of links, which 3.11 reports so; a NUL: reading it says which
-        return True
 
 
 def _digest(content: bytes, files: Mapping[str, str], templates: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 FLAGS: Final = "flags"
 GATEWAY: Final = frozenset({"base_url", "dummy_key"})
-"""Those that only a model gateway can fill."""
+"""Those of the model gateway: for solvers that say which wire they speak."""
 KNOWN: Final = frozenset(
     {"prompt", "prompt_file", "model", "home", "workspace", "budget_seconds", FLAGS} | GATEWAY,
 )

@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from appliance.errors import InputRefused
-from appliance.ports import ExecSpec, Mount, SolveCall
-from appliance.records.plan import PlannedTask
+from appliance.ports import DUMMY_KEY, GATEWAY_PORT, ExecSpec, Mount, SolveCall
+from appliance.records.plan import PlannedBudget, PlannedTask
 from appliance.solvers import placeholders
 from appliance.solvers.definition import SolverDefinition
 
@@ -21,6 +21,7 @@ HOME: Final = "/home/bench"
 WORKSPACE: Final = "/workspace"
 OURS: Final = "/run/appliance"
 """Read-only in the container: the prompt, the budget, and what `reference` copies."""
+BASE_URL: Final = f"http://127.0.0.1:{GATEWAY_PORT}"
 _USER: Final = 1000
 
 
@@ -32,6 +33,8 @@ class Program:
     argv: tuple[str, ...]
     """As planned: `{flags}` expanded, the other placeholders standing; empty for reference and noop."""
     model: str | None
+    budget: PlannedBudget | None = None
+    """What each trial may ask of the model; None: it has none."""
 
     @property
     def name(self) -> str:
@@ -39,14 +42,9 @@ class Program:
 
     def call(self, task: PlannedTask, folder: Path, scratch: Path) -> SolveCall:
         """Raises InputRefused where `reference` finds no reference of the task."""
-        spec = task.spec
-        ours = scratch / "appliance"
-        ours.mkdir(parents=True)
+        spec, ours = task.spec, scratch / "appliance"
         budget = spec.limits.wall_seconds
-        _write(ours / "prompt.txt", spec.prompt.encode())
-        _write(ours / "budget.json", json.dumps({"wallSeconds": budget}).encode() + b"\n")
-        mounts = (Mount("bind", str(ours), OURS, read_only=True),)
-        env = {"HOME": HOME, "APPLIANCE_BUDGET_SECONDS": f"{budget:g}"}
+        mounts, env = laid_out(task, scratch, self.budget)
         if self.definition.kind == "noop":
             return SolveCall(_exec(("true",), env, budget), mounts)
         if self.definition.kind == "reference":
@@ -58,6 +56,8 @@ class Program:
             "home": HOME,
             "workspace": WORKSPACE,
             "budget_seconds": f"{budget:g}",
+            "base_url": BASE_URL,
+            "dummy_key": DUMMY_KEY,
         }
         argv = tuple(placeholders.fill(argument, values) for argument in self.argv)
         env |= {name: placeholders.fill(value, values) for name, value in self.definition.env.items()}
@@ -66,7 +66,27 @@ class Program:
             _exec(argv, env, budget, stdin),
             mounts,
             home=_home_tar(self.definition.templates, values),
+            output=self.definition.output,
+            output_file=placeholders.fill(self.definition.output_file, values) if self.definition.output_file else None,
         )
+
+
+def laid_out(
+    task: PlannedTask, scratch: Path, budget: PlannedBudget | None = None
+) -> tuple[tuple[Mount, ...], dict[str, str]]:
+    """What every solver finds: the prompt and its budget in a folder of ours, and the variables that say so."""
+    ours, seconds = scratch / "appliance", task.spec.limits.wall_seconds
+    ours.mkdir(parents=True)
+    _write(ours / "prompt.txt", task.spec.prompt.encode())
+    _write(ours / "budget.json", _budget(seconds, budget))
+    mounts = (Mount("bind", str(ours), OURS, read_only=True),)
+    return mounts, {"HOME": HOME, "APPLIANCE_BUDGET_SECONDS": f"{seconds:g}"}
+
+
+def _budget(seconds: float, asked: PlannedBudget | None) -> bytes:
+    """`budget.json`: the time, and what of the model's budgets is bounded at all."""
+    model = {name: value for name, value in (asked.json_value() if asked else {}).items() if value is not None}
+    return json.dumps({"wallSeconds": seconds, **model}).encode() + b"\n"
 
 
 def check_reference(folder: Path) -> None:

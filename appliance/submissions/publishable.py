@@ -8,6 +8,7 @@ from typing import Final
 from appliance.errors import InputRefused
 from appliance.records.plan import TrialPlan
 from appliance.records.record import Record
+from appliance.records.replays import REPLAY_WORDS, is_replay
 
 _UNKNOWN_VERSION: Final = "0+unknown"
 _OURS: Final = frozenset({"reference", "noop"})
@@ -70,6 +71,9 @@ def _against(record: Record) -> Iterator[tuple[str, str, str | None]]:
         yield "$.dryRun", "a dry run is no result", "run it without --dry-run"
     if not record.complete:
         yield "$.complete", "trials of its plan are missing", "appliance run --resume"
+    if is_replay(record):
+        mend = "publish the record that it replays; `reproduce` signs a verdict, which goes along by --verdict"
+        yield "$.trials", REPLAY_WORDS, mend
     if not record.trials:
         yield "$.trials", "holds no trials", None
     if harness.dirty or (harness.commit is not None and harness.dirty is None):

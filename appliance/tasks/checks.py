@@ -100,6 +100,12 @@ def read_checks(suite: Path, suite_digest: str) -> StoredChecks | None:
     return None
 
 
+def are_stale(suite: Path, suite_digest: str) -> bool:
+    """Whether the checks beside the suite are of other content than it has now. Raises as `read_checks`."""
+    path = suite / CHECKS_JSON
+    return path.is_file() and Checks.from_json(read_regular(path, MAX_BYTES), str(path)).suite_digest != suite_digest
+
+
 def write_checks(suite: Path, checks: Checks) -> Path:
     """Write checks.json beside the suite, or in the data folder where the suite is read-only; the path is returned."""
     content = json.dumps(checks.json_value(), indent=2, ensure_ascii=False, sort_keys=True).encode() + b"\n"

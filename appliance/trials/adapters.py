@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance import mends
 from appliance.errors import HostRefused
 from appliance.pins import Pin
-from appliance.records.plan import PlannedEnergy, TrialPlan
+from appliance.records.plan import PlannedBudget, PlannedEnergy, TrialPlan
+from appliance.trials.models import GatewayAsk
 from appliance.trials.session import Adapters
 
 if TYPE_CHECKING:
     from appliance.images.library import ImageLibrary
     from appliance.meter.local import HostCgroups, StatsReader
     from appliance.meter.opening import Decided
-    from appliance.ports import Meter
+    from appliance.ports import Gateway, Meter
 
 Report = Callable[[str], None]
 """Told of steps that take a while, as an image that is built."""
@@ -49,7 +51,11 @@ def this_machine(plans: tuple[TrialPlan, ...], report: Report, decided: Decided 
         reachable=not stamp.rootless and not stamp.remote,
     )
     meter = _meter(
-        plans[0].energy, cgroups, lambda run, trial, _role: engine.cpu_ns(run, f"{trial:05d}"), decided, report
+        plans[0].energy,
+        cgroups,
+        lambda run, trial, role: engine.cpu_ns(run, None if trial is None else f"{trial:05d}", role),
+        decided,
+        report,
     )
     return Adapters(
         engine=engine,
@@ -64,6 +70,40 @@ def this_machine(plans: tuple[TrialPlan, ...], report: Report, decided: Decided 
         scratch=lambda run: where.scratch(run) / "trials",
         locked_version=_locked_version,
         binds_tests=os.geteuid() == 0 and not stamp.remote and not stamp.rootless,
+        gateway=open_gateway,
+    )
+
+
+def open_gateway(ask: GatewayAsk) -> AbstractContextManager[Gateway]:
+    """Raises HostRefused where the provider's key is in no variable."""
+    from appliance.gateway.budget import Budget, Spent
+    from appliance.gateway.retries import RetryPolicy
+    from appliance.gateway.serving import ModelGateway
+    from appliance.gateway.upstreams.llama import LlamaUpstream
+    from appliance.gateway.upstreams.provider import provider_upstream
+    from appliance.gateway.upstreams.upstream import Upstream
+
+    planned = ask.upstream
+    upstream: Upstream | None = None
+    if ask.server is not None:
+        upstream = LlamaUpstream(ask.server, planned.server.slots if planned.server else 1)
+    elif not ask.replays and planned.provider != "local":
+        upstream = provider_upstream(planned.provider, url=planned.base_url, key_variable=ask.key_variable)
+
+    def budget(asked: PlannedBudget) -> Budget:
+        # What was refused for a budget is refused again by the cassette.
+        return Budget() if ask.replays else Budget(asked.tokens, asked.usd, asked.exchanges)
+
+    return ModelGateway(
+        upstream,
+        # A server of the run's own is started anew before the next trial, not within this one.
+        policy=RetryPolicy(tries=2, first_wait_seconds=0.5) if ask.server is not None else None,
+        model=ask.model,
+        provider=planned.provider,
+        folder=ask.folder,
+        trial_budget=budget(planned.budget),
+        run_budget=budget(planned.run_budget),
+        already=Spent(ask.already.tokens, ask.already.usd, ask.already.exchanges),
     )
 
 
@@ -138,11 +178,18 @@ class _NoEngine:
 
 
 def _locked_version(image: str, program: str) -> str | None:
-    """Of the package of that name in the image's lock, as its authors count."""
+    """Of the package of that name in the image's lock, else of what the image is made for; as their authors count."""
     from appliance.images.catalog import Catalog
+    from appliance.images.solver_version import locked_version
 
     entry = next((entry for entry in Catalog.default().lock(image).entries if entry.name == program), None)
-    return entry.upstream_version if entry else None
+    return entry.upstream_version if entry else locked_version(image)
+
+
+def host_gpus() -> tuple[str, ...]:
+    from appliance.host.facts import read_facts
+
+    return read_facts().gpus
 
 
 def writable_places() -> tuple[Path, ...]:

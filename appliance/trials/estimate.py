@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from appliance.files import write_atomically
 from appliance.reading import read_regular
 from appliance.records.plan import TrialPlan, trial_keys
 from appliance.trials.room import grader_disk_mib
+from appliance.trials.upstreams import Dollars, dollars_of
 
 KEPT_MIB_A_TRIAL: Final = 1
 """Journal line, streams, diff and report of a trial that says no more than usual; its cap is 20 MiB of streams."""
@@ -32,25 +34,29 @@ class Estimate:
     disk_mib: int
     seconds: float
     seconds_from: str
-    needs_model: bool
+    dollars: Dollars
     rest_seconds: float = 0.0
     """At the idle machine, before and after: no more than this."""
 
     def lines(self) -> tuple[str, ...]:
         rest = f", and {_spoken(self.rest_seconds)} at the idle machine" if self.rest_seconds else ""
-        cost = "unknown: this version knows no prices" if self.needs_model else "0 (no model)"
         return (
             f"trials:  {self.trials}, and {self.baselines} {'baseline' if self.baselines == 1 else 'baselines'}",
             f"disk:    {self.disk_mib} MiB at most at a time",
             f"time:    {_spoken(self.seconds)} ({self.seconds_from}){rest}",
-            f"dollars: {cost}",
+            f"dollars: {self.dollars.words}",
         )
 
 
 def estimate(
-    plans: tuple[TrialPlan, ...], jobs: int, known: Mapping[str, float], rest_seconds: float = 0.0
+    plans: tuple[TrialPlan, ...],
+    jobs: int,
+    known: Mapping[str, float],
+    rest_seconds: float = 0.0,
+    *,
+    at: datetime | None = None,
 ) -> Estimate:
-    """`known`: `speed_key` of a plan -> wall seconds a trial took of one worker."""
+    """`known`: `speed_key` of a plan -> wall seconds a trial took of one worker; `at`: whose list prices count."""
     seconds = 0.0
     measured = True
     for plan in plans:
@@ -71,7 +77,7 @@ def estimate(
         disk_mib=workers * (widest + grader_disk_mib(widest)) + trials * KEPT_MIB_A_TRIAL,
         seconds=seconds / max(1, workers),
         seconds_from="as the last run" if measured else "if every trial takes its limits",
-        needs_model=any(plan.model is not None for plan in plans),
+        dollars=dollars_of(plans, at or datetime.now(UTC)),
         rest_seconds=rest_seconds,
     )
 

@@ -6,10 +6,10 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import json
 import os
+import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,8 +23,8 @@ from appliance.records.blob import BlobRef
 from appliance.records.journal_file import JournalFile, read_journal
 from appliance.records.plan import RunPlan, TrialPlan, trial_keys
 from appliance.records.record import HarnessStamp
+from appliance.trials.sources import Sources
 
-_MAX_SOURCES_BYTES: Final = 1024 * 1024
 _PIECE_BYTES: Final = 256 * 1024
 
 
@@ -72,6 +72,19 @@ class RunFolder:
         with self.taking():
             store_blob(self.blobs, content, digest)
         return BlobRef(sha256=digest, bytes=len(content))
+
+    def keep_file(self, path: Path) -> BlobRef:
+        """As `keep`, of a file that nobody writes to any more; no more than a piece of it is held at a time."""
+        digest, size = hashlib.sha256(), 0
+        with path.open("rb") as stream:
+            while piece := stream.read(_PIECE_BYTES):
+                digest.update(piece)
+                size += len(piece)
+        kept = BlobRef(sha256=digest.hexdigest(), bytes=size)
+        if not self.path_of(kept).exists():
+            with self.taking(), path.open("rb") as stream, writing_atomically(self.path_of(kept)) as copy:
+                shutil.copyfileobj(stream, copy, _PIECE_BYTES)
+        return kept
 
     def keep_journal(self, size: int) -> BlobRef:
         """The journal's first `size` bytes as a blob. Raises HostRefused where the disk does not take it."""
@@ -131,28 +144,6 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 # Nothing came of it: an empty folder is no run.
                 self.root.rmdir()
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Absolute paths: by them a run goes on where its suite or its solvers were given by path."""
-
-    suite: Path
-    solvers: Mapping[str, Path]
-
-    def encoded(self) -> bytes:
-        solvers = {name: str(path.absolute()) for name, path in self.solvers.items()}
-        return json.dumps({"suite": str(self.suite.absolute()), "solvers": solvers}, sort_keys=True).encode() + b"\n"
-
-    @classmethod
-    def of(cls, folder: RunFolder) -> Sources | None:
-        """None where they are not known, or no longer there."""
-        try:
-            said = json.loads(read_regular(folder.sources, _MAX_SOURCES_BYTES))
-            found = cls(Path(said["suite"]), {str(name): Path(path) for name, path in said["solvers"].items()})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None
-        return found if all(path.exists() for path in (found.suite, *found.solvers.values())) else None
 
 
 class JournalWriter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -17,22 +17,27 @@ from appliance.errors import InputRefused
 from appliance.files import writing_atomically
 from appliance.pins import Sha256
 from appliance.records.blob import BlobRef
+from appliance.records.cloud import cloud_figure, with_cloud
 from appliance.records.fold import Stamps, fold_outlines
 from appliance.records.journal_file import JournalFile, read_journal
 from appliance.records.metered import idle_of, ran_on, trial_energy
+from appliance.records.models import model_stamp
 from appliance.records.outline import RecordOutline, TrialOutline
 from appliance.records.plan import TrialPlan
 from appliance.records.record import (
     ForgeableTask,
     MeterStamp,
-    ModelStamp,
+    PricesStamp,
     QuarantinedTask,
     Record,
     SuiteChecks,
     SuiteStamp,
 )
+from appliance.records.replays import replays
 from appliance.records.trial import TrialResult
+from appliance.records.words import FLOOR_KINDS
 from appliance.tasks.model import Suite
+from appliance.trials.cascades import Stages
 from appliance.trials.folder import RunFolder
 from appliance.trials.stamps import Subject, image_stamps, solver_stamp
 from attest import canonical
@@ -48,6 +53,8 @@ class Folding:
     archive: BlobRef | None
     meter: MeterStamp
     trust: str | None
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By solver: what a reader of its record is to be told."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +82,22 @@ def write_records(
     for plan in plans:
         with tempfile.TemporaryFile(dir=folder.root) as settled:
             trials: list[TrialOutline] = []
+            stages = Stages()
             for result in kept.results(plan.digest):
                 trial = joules.settled(plan, result)
                 settled.write(b"," * bool(trials) + trial.canonical())
                 trials.append(TrialOutline.of(trial))
+                stages.saw(trial)
+            name = plan.solver.name
             stamps = _stamps_of(
-                plan, kept, subject=subjects[plan.solver.name], shared=shared, meter=meter, reference=reference
+                plan,
+                kept,
+                subject=subjects[name],
+                shared=shared,
+                meter=meter,
+                reference=reference,
+                remarks=(*shared.remarks.get(name, ()), *stages.remarks()),
+                replayed=any(map(replays, trials)),
             )
             record, outline = fold_outlines(plan, stamps, kept.baselines(), trials)
             digest = _write(folder.record(plan.solver.name), record, settled)
@@ -123,10 +140,13 @@ class _Joules:
             raise InputRefused(f"no readings of ours: {error}", where=str(self.folder.path_of(reference))) from error
         energy = trial_energy(
             window,
-            by_kind=plan.solver.kind in ("reference", "noop"),
+            by_kind=plan.solver.kind in FLOOR_KINDS,
             ran_on=ran_on(readings.header, result.cause),
         )
-        return result.model_copy(update={"energy": energy.model_copy(update={"readings": reference})})
+        energy = energy.model_copy(update={"readings": reference})
+        if result.energy is not None and result.energy.cloud is not None:
+            energy = with_cloud(energy, cloud_figure(result.usage.subject))
+        return result.model_copy(update={"energy": energy})
 
 
 def _stamps_of(
@@ -137,6 +157,8 @@ def _stamps_of(
     shared: Folding,
     meter: MeterStamp,
     reference: BlobRef,
+    remarks: tuple[str, ...],
+    replayed: bool,
 ) -> Stamps:
     suite = shared.suite
     checks = (
@@ -152,11 +174,13 @@ def _stamps_of(
         if suite.checks_digest
         else None
     )
-    warnings = []
+    warnings = list(remarks)
     if suite.checks_digest is None:
         warnings.append("the suite was never checked: `appliance tasks check` runs reference, noop and forgers")
     if any(planned.spec.network == "open" for planned in plan.tasks):
         warnings.append("tasks with an open network: no verifier can vouch for what their solvers fetched")
+    if plan.upstream is not None and plan.upstream.is_beside and not replayed:
+        warnings.append("the model's server runs on this host beside the run: its energy is attributed to nobody")
     if kept.rests_on_one_side():
         warnings.append(
             "nobody looked at the idle machine after the last trials of a start: their net stands on what was known "
@@ -183,12 +207,16 @@ def _stamps_of(
         version=subject.version,
         commit=subject.commit,
         trust=shared.trust,
-        model=_model_stamp(plan),
+        model=model_stamp(plan),
+        prices=_prices(plan),
         warnings=tuple(warnings),
     )
 
 
-def _model_stamp(plan: TrialPlan) -> ModelStamp | None:
-    if plan.model is None:
+def _prices(plan: TrialPlan) -> PricesStamp | None:
+    """Of the lists that a provider's answers were priced by."""
+    if plan.upstream is None or plan.upstream.provider in ("local", "compatible"):
         return None
-    return ModelStamp(name=plan.model, provider=None, digest=None, sampling=None, engine=None)
+    from appliance.gateway.prices import stamp
+
+    return stamp()

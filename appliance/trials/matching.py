@@ -9,14 +9,17 @@ from appliance.pins import Pin
 from appliance.records.plan import TrialPlan
 from appliance.solvers.definition import SolverDefinition
 from appliance.tasks.model import Suite
-from appliance.trials.attempt import Trial
+from appliance.trials.bench import Trial
+from appliance.trials.models import pins_of_upstream
 
 
-def pins_of(trials: tuple[Trial, ...]) -> tuple[Pin, ...]:
-    """Each once: what graders and solvers of these trials run in."""
+def pins_of(trials: tuple[Trial, ...], *, replays: bool = False) -> tuple[Pin, ...]:
+    """Each once: what graders and solvers of these trials run in, and what their models do. `replays`: these answer
+    from what was recorded."""
     found: dict[str, Pin] = {}
     for trial in trials:
-        for pin in (trial.planned.images.task, trial.planned.images.composed):
+        ways = pins_of_upstream(trial.plan, replays=replays)
+        for pin in (trial.planned.images.task, trial.planned.images.composed, *ways):
             found[pin.config] = pin
     return tuple(found.values())
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from appliance.pins import Sha256
 from appliance.ports import Engine, Host, Images, Locks, Meter, Workspaces
 from appliance.records.outline import RecordOutline
-from appliance.records.plan import TrialKey
+from appliance.records.plan import PlannedServer, TrialKey
+from appliance.trials.model_server import server_argv
+from appliance.trials.models import ModelSources, OpenGateway
 from appliance.trials.stamps import Subject
 
 
@@ -38,6 +40,10 @@ class Adapters:
     """`(image, program)`: its version in the image's lock; None where it has none."""
     binds_tests: bool
     """The engine is local and we are root: the grader's tests are bound into its container."""
+    gateway: OpenGateway
+    """What stands between a run's solvers and their model."""
+    server_argv: Callable[[PlannedServer, str], tuple[str, ...]] = server_argv
+    """What serves a model of this name in its container."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,11 @@ class RunOptions:
     idle_seconds: float | None = None
     """Length of each look at the machine at rest, where joules come from counters; None: that of the run which goes
     on, else the usual one."""
+    model: ModelSources = field(default_factory=ModelSources)
+    cascade_socket: Path | None = None
+    """Where the solvers of kind cascade are answered: a place of this host, and no part of any plan."""
+    replays: Mapping[TrialKey, Path] | None = None
+    """The cassette that answers each of the trials; no model is asked then, and no key is needed."""
     report: Callable[[str], None] = lambda _words: None
     """Told of steps that take a while."""
 

@@ -18,6 +18,7 @@ from appliance.records.plan import (
     PlannedSolver,
     PlannedSuite,
     PlannedTask,
+    PlannedUpstream,
     TrialPlan,
 )
 from appliance.solvers.definition import Auto, SolverDefinition
@@ -34,6 +35,8 @@ class PlanOptions:
     energy: PlannedEnergy
     harness_version: str
     model: str | None = None
+    upstream: PlannedUpstream | None = None
+    """For the solvers that speak to a model through the gateway."""
     mode: str | None = None
     self_correct: bool = False
     auto: Auto | None = None
@@ -116,6 +119,7 @@ def plan_trials(
             argv=() if solver.built_in else with_flags(solver.argv, flags),
         ),
         model=options.model if solver.needs_model else None,
+        upstream=options.upstream if solver.wire is not None else None,
         tasks=tuple(_planned(task, images[task.spec.image], options.limits) for task in chosen),
         quarantined=tuple(sorted(matching - names)),
         filtered=tuple(sorted({task.spec.name for task in suite.tasks} - matching)),

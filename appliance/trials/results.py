@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.digests import sha256_hex
-from appliance.ports import Captured, Evidence, ExecOutcome, ExecSpec, InForce, MeteredTrial
+from appliance.ports import Captured, Evidence, ExecOutcome, ExecSpec, InForce, MeteredTrial, Traffic
 from appliance.records.blob import Artifact, BlobRef
+from appliance.records.cloud import cloud_figure, with_cloud
 from appliance.records.plan import PlannedTask, TrialKey
 from appliance.records.trial import (
+    CostByWhom,
     Grade,
     Harvest,
     LimitsInForce,
@@ -18,8 +20,12 @@ from appliance.records.trial import (
     Stream,
     Streams,
     TrialResult,
+    UsageByWhom,
 )
 from appliance.records.words import Cause
+from appliance.solvers.cascade.reported import Answered, Unanswered
+from appliance.solvers.outputs.claimed import Claimed
+from appliance.trials.folder import RunFolder
 from appliance.trials.grading.grader import Graded
 from appliance.trials.outcomes import Verdict
 
@@ -42,15 +48,26 @@ class Seen:
     grade: Grade | None = None
     artifacts: list[Artifact] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    traffic: Traffic | None = None
+    claimed: Claimed | None = None
+    answered: Answered | Unanswered | None = None
+    """By a cascade."""
+    cassette: BlobRef | None = None
     grading: bool = False
     """The solver is done: what fails from here on is the grader's."""
 
 
-def result_of(key: TrialKey, planned: PlannedTask, host: int, seen: Seen, verdict: Verdict) -> TrialResult:
+def result_of(
+    key: TrialKey, planned: PlannedTask, host: int, seen: Seen, verdict: Verdict, *, far: bool = False
+) -> TrialResult:
+    """`far`: the model's answers are made on another machine."""
     spec, force, evidence, metered = planned.spec, seen.in_force, seen.evidence, seen.metered
+    traffic = seen.traffic
     energy = metered.energy if metered else None
     if energy and seen.readings:
         energy = energy.model_copy(update={"readings": seen.readings})
+    if energy and traffic and traffic.exchanges and far and traffic.replay_level is None:
+        energy = with_cloud(energy, cloud_figure(traffic.usage))
     return TrialResult(
         key=key,
         host=host,
@@ -72,6 +89,15 @@ def result_of(key: TrialKey, planned: PlannedTask, host: int, seen: Seen, verdic
         pids_denied=evidence.pids_denied if evidence else None,
         streams=seen.streams,
         energy=energy,
+        usage=UsageByWhom(
+            subject=traffic.usage if traffic else None, claimed=seen.claimed.usage if seen.claimed else None
+        ),
+        cost_usd=CostByWhom(
+            subject=traffic.cost_usd if traffic else None, claimed=seen.claimed.cost_usd if seen.claimed else None
+        ),
+        exchanges=traffic.exchanges if traffic else None,
+        cassette=seen.cassette,
+        replay_level=traffic.replay_level if traffic else None,
         faults=tuple(seen.faults),
         artifacts=tuple(seen.artifacts),
         harvest=seen.harvest,
@@ -132,6 +158,33 @@ def keep_grade(graded: Graded, seen: Seen, keep: Keep) -> None:
             seen.artifacts.append(artifact(name, "application/octet-stream", content, keep))
     if graded.patch_problem is not None:
         seen.faults.append(f"the solver's diff: {graded.patch_problem}")
+
+
+def keep_traffic(traffic: Traffic, seen: Seen, folder: RunFolder) -> None:
+    """Cassette and transcript as the gateway left them, in files."""
+    seen.traffic = traffic
+    if traffic.cassette is not None:
+        seen.cassette = _moved(traffic.cassette, folder)
+    if traffic.transcript is not None:
+        kept = _moved(traffic.transcript, folder)
+        seen.artifacts.append(Artifact(name="transcript", media_type="application/jsonl", blob=kept))
+    if traffic.divergence is not None:
+        seen.artifacts.append(artifact("divergence", "text/x-diff", traffic.divergence.encode(), folder.keep))
+    if traffic.differences:
+        lines = "".join(f"{line}\n" for line in traffic.differences)
+        seen.artifacts.append(artifact("differences", "text/plain", lines.encode(), folder.keep))
+    seen.faults.extend(traffic.faults)
+    if traffic.exchanges and not traffic.answered:
+        seen.faults.append("none of its requests to its model was answered")
+    if traffic.unused:
+        seen.faults.append(f"{traffic.unused} recorded exchanges were not asked for again")
+
+
+def _moved(path: Path, folder: RunFolder) -> BlobRef:
+    """Among the blobs, and no longer beside them: a run of many trials holds each once."""
+    kept = folder.keep_file(path)
+    path.unlink(missing_ok=True)
+    return kept
 
 
 def artifact(name: str, media_type: str, content: bytes, keep: Keep) -> Artifact:

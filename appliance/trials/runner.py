@@ -13,7 +13,8 @@ from appliance.errors import MeterRefused
 from appliance.records.journal import InterruptedLine, TrialLine
 from appliance.records.trial import TrialResult
 from appliance.records.words import Outcome, Reason
-from appliance.trials.attempt import Bench, Trial, attempt
+from appliance.trials.attempt import attempt
+from appliance.trials.bench import Bench, Trial
 from appliance.trials.outcomes import FailureWatch, worth_another_try
 from appliance.trials.stopping import Interrupted, Stop
 
@@ -168,8 +169,8 @@ class Runner:
 
 def _lost(result: TrialResult) -> str | None:
     """A net that only waits for the machine's rest is not lost: its gross was read."""
-    total = result.energy.total if result.energy else None
-    return total.missing if total is not None and total.gross_uj is None else None
+    near = (result.energy.local or result.energy.total) if result.energy else None
+    return near.missing if near is not None and near.gross_uj is None else None
 
 
 class _Shared:

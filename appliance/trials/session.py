@@ -19,20 +19,23 @@ from appliance.records.plan import PlannedTask, TrialPlan, trial_keys
 from appliance.records.record import HostStamp, Record
 from appliance.records.trial import Baseline
 from appliance.solvers.definition import SolverDefinition
-from appliance.solvers.programs import Program
 from appliance.tasks.archive import archive_suite
 from appliance.tasks.model import Suite, Task
-from appliance.trials.attempt import Bench, Trial, cut_off, now
+from appliance.trials.attempt import cut_off, now
 from appliance.trials.baselines import Baselines
-from appliance.trials.folder import JournalWriter, RunFolder, Sources, refuse_taken, resume_folder, start_folder
+from appliance.trials.bench import Bench, Trial
+from appliance.trials.cascades import ask_who, program_of
+from appliance.trials.folder import JournalWriter, RunFolder, refuse_taken, resume_folder, start_folder
 from appliance.trials.folding import Folding, Written, write_records
 from appliance.trials.grading.grader import Grader
 from appliance.trials.matching import pins_of, refuse_strangers
+from appliance.trials.models import Models, spent_by_gateway
 from appliance.trials.outcomes import worth_another_try
 from appliance.trials.parts import Adapters, RunEnded, RunOptions, new_run_id
 from appliance.trials.resting import IDLE_SECONDS, Rests
 from appliance.trials.room import Roomier
 from appliance.trials.runner import Runner, Signalled, Tally, Watcher
+from appliance.trials.sources import Sources
 from appliance.trials.stamps import harness_stamp
 from appliance.trials.stopping import RunStopped, Stop, signals
 from appliance.trials.turns import Turns
@@ -92,7 +95,8 @@ def run_plans(
             session = session.again(resume_folder(folder, plans, harness_stamp()))
             todo = session.todo()
         asked = session.asked(todo)
-        image_ids = adapters.images.ensure(pins_of(asked), [trial.planned for trial in asked])
+        pins = pins_of(asked, replays=options.replays is not None)
+        image_ids = adapters.images.ensure(pins, [trial.planned for trial in asked])
         host = adapters.host.stamp(adapters.engine.stamp(), fitness)
         labels = {RUN_LABEL: session.run, LOCK_LABEL: str(lock)}
         session.ask_versions(asked, labels, image_ids)
@@ -129,6 +133,7 @@ class _Session:
         self._options = options
         self._before = before
         self._subjects = dict(options.subjects)
+        self._remarks: dict[str, tuple[str, ...]] = {}
         self._rested = 0.0
         kept = before.header.idle_seconds if before else None
         self._idle_seconds = options.idle_seconds or kept or IDLE_SECONDS
@@ -166,7 +171,8 @@ class _Session:
         unsaid = {
             name
             for name, solver in self._solvers.items()
-            if name not in left and solver.version_argv is not None and self._subjects[name].version is None
+            if name not in left
+            and (solver.kind == "cascade" or (solver.version_argv is not None and self._subjects[name].version is None))
         }
         return (*todo, *(trial for name, trial in first.items() if name in unsaid))
 
@@ -178,7 +184,7 @@ class _Session:
         there = {task.spec.name: task for task in self._suite.tasks}
         for plan in self._plans:
             digest = plan.digest
-            program = Program(self._solvers[plan.solver.name], plan.solver.argv, plan.model)
+            program = program_of(self._solvers[plan.solver.name], plan, self._options.cascade_socket)
             tasks = {planned.spec.name: planned for planned in plan.tasks}
             for key in trial_keys(plan):
                 yield Trial(index, plan, digest, key, tasks[key.task], there[key.task], program)
@@ -189,6 +195,14 @@ class _Session:
         first = {trial.plan.solver.name: trial for trial in reversed(asked)}
         for name, trial in first.items():
             definition = self._solvers[name]
+            if definition.kind == "cascade":
+                self._subjects[name], self._remarks[name] = ask_who(
+                    self._options.cascade_socket,
+                    self._subjects[name],
+                    str(definition.path),
+                    remote=self._adapters.engine.stamp().remote,
+                )
+                continue
             image = image_ids[trial.planned.images.composed.config]
             cgroup = self._adapters.meter.harness_cgroup(self.run)
             found = program_version(definition, self._adapters.engine, image, labels, cgroup)
@@ -210,21 +224,22 @@ class _Session:
         stop = Stop()
         if self._before is None:
             places = {plan.solver.name: self._solvers[plan.solver.name].path for plan in self._plans}
-            start_folder(self._folder, self._plans, Sources(self._suite.folder, places))
+            start_folder(self._folder, self._plans, Sources(self._suite.folder, places, self._options.model.weights))
             if self._options.challenge is not None:
                 self._folder.keep(self._options.challenge)
         with closing(JournalWriter(self._folder.journal, self._before.kept_bytes if self._before else 0)) as writer:
             number = self._begin(writer, host)
-            bench = self._bench(number, labels, image_ids, stop, writer)
-            runner = Runner(bench, writer.append, watcher, self._options.jobs, self._options.report)
-            only = self._options.only
-            total = sum(only is None or key in only for plan in self._plans for key in trial_keys(plan))
-            watcher.began(total, total - len(todo))
-            with signals(runner.on_signal):
-                try:
-                    tally = self._measured_sweep(runner, todo, writer, number)
-                except Signalled as signalled:
-                    tally = Tally((), signalled.number, None)
+            with self._models(todo, labels, image_ids, stop) as models:
+                bench = self._bench(number, labels, image_ids, stop, writer=writer, models=models)
+                runner = Runner(bench, writer.append, watcher, self._options.jobs, self._options.report)
+                only = self._options.only
+                total = sum(only is None or key in only for plan in self._plans for key in trial_keys(plan))
+                watcher.began(total, total - len(todo))
+                with signals(runner.on_signal):
+                    try:
+                        tally = self._measured_sweep(runner, todo, writer, number)
+                    except Signalled as signalled:
+                        tally = Tally((), signalled.number, None)
         if tally.refused is not None:
             self._write()
             tally.refused.mend = f"mend the meter, then: appliance run --resume {self._folder.root}"
@@ -292,13 +307,35 @@ class _Session:
         self._folder.in_flight.mkdir()
         return number
 
+    def _models(
+        self, todo: tuple[Trial, ...], labels: Mapping[str, str], image_ids: Mapping[str, str], stop: Stop
+    ) -> Models:
+        wanted = {trial.plan.digest: trial.plan for trial in todo}
+        return Models(
+            wanted.values(),
+            engine=stop.watch(self._adapters.engine),
+            open_gateway=self._adapters.gateway,
+            server_argv=self._adapters.server_argv,
+            image_ids=image_ids,
+            labels=labels,
+            folder=self._adapters.scratch(self.run) / "models",
+            kept=self._folder.root,
+            sources=self._options.model,
+            spent=spent_by_gateway(self._plans, self._before),
+            replays=self._options.replays,
+            model_cgroup=lambda: self._adapters.meter.model_cgroup(self.run),
+            report=self._options.report,
+        )
+
     def _bench(
         self,
         host: int,
         labels: Mapping[str, str],
         image_ids: Mapping[str, str],
         stop: Stop,
+        *,
         writer: JournalWriter,
+        models: Models,
     ) -> Bench:
         engine = stop.watch(self._adapters.engine)
         scratch = self._adapters.scratch(self.run)
@@ -333,11 +370,12 @@ class _Session:
             baselines=Baselines(self._before.baselines() if self._before else (), baseline),
             turns=Turns(exclusive=any(plan.energy.scheduling == "exclusive" for plan in self._plans)),
             stop=stop,
+            models=models,
         )
 
     def _write(self) -> tuple[Written, ...]:
         archive = self._folder.keep(archive_suite(self._suite)) if self._options.keep_suite else None
-        shared = Folding(self._suite, archive, self._adapters.meter.stamp(), self._options.trust)
+        shared = Folding(self._suite, archive, self._adapters.meter.stamp(), self._options.trust, self._remarks)
         return write_records(self._folder, self._plans, self._subjects, shared)
 
     def unchanged(self) -> RunEnded:

@@ -36,7 +36,8 @@ class Stop:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self._lock = threading.Lock()
-        self._in_flight: set[str] = set()
+        self._in_flight: dict[str, None] = {}
+        """In the order they were made."""
         self._remove: Callable[[str], None] = lambda _container: None
 
     def asked(self) -> bool:
@@ -54,7 +55,7 @@ class Stop:
 
     def began(self, container: str) -> None:
         with self._lock:
-            self._in_flight.add(container)
+            self._in_flight[container] = None
         if self._asked.is_set():
             self._remove(container)
             raise Interrupted
@@ -65,12 +66,13 @@ class Stop:
 
     def ended(self, container: str) -> None:
         with self._lock:
-            self._in_flight.discard(container)
+            self._in_flight.pop(container, None)
 
     def ask(self) -> None:
         self._asked.set()
         with self._lock:
-            containers = sorted(self._in_flight)
+            # The last first: one that shares another's network goes before it.
+            containers = [*reversed(self._in_flight)]
         for container in containers:
             self._remove(container)
 

@@ -28,6 +28,7 @@ from appliance import schemas
 from appliance.audit.checks import record_checks
 from appliance.audit.opened import Opened
 from appliance.audit.trust import agreement_check, bundle_path, claims_of
+from appliance.cli.verify_many import uncollected
 from appliance.energy.readings import unpack
 from appliance.files import store_blob
 from appliance.records.plan import trial_keys
@@ -135,6 +136,11 @@ def several(trust: LocalTrust, home: Path) -> tuple[Signed, ...]:
 
 
 def whole(trust: LocalTrust, one: Signed) -> None:
+    with uncollected():  # as the command does
+        _whole(trust, one)
+
+
+def _whole(trust: LocalTrust, one: Signed) -> None:
     opened = Opened()
     checks = [*record_checks(one.folder / "blobs", False, opened=opened), agreement_check(opened)]
     verify(one.content, one.bundle, trust.root, trust.identity, ISSUER, checks)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from appliance.meter.client import MeterClient
 from tests.benchmarks import meter_burns, meter_peers
-from tests.benchmarks.meter_rig import RUN, cpu_ns, daemon, echo, files_read, placed, queued_ns, rss_mib
+from tests.benchmarks.meter_rig import RUN, at_rest, cpu_ns, daemon, echo, files_read, placed, queued_ns, rss_mib
 
 _NUMBERS = (10, 100)
 _PERIOD_MS = "100"
@@ -147,7 +147,8 @@ def _one_window(client: MeterClient, number: int) -> Iterator[None]:
 
 def edges(pid: int, client: MeterClient) -> None:
     print("\nan open and a close over the socket, ms; `echo`: two lines there and back to a program that does nothing;")
-    print("`alone`: less what daemon and client waited for a CPU that others had")
+    print("`alone`: less what daemon and client waited for a CPU that others had, or each other;")
+    print("`CPU`: with what the daemon does after its answer")
     print(f"{'windows open beside it':<24}  {'p50':>7}  {'p99':>7}  {'CPU p50':>7}  {'CPU p99':>7}", end="")
     print(f"  {'alone p50':>9}  {'alone p99':>9}  {'echo p50':>8}  {'echo p99':>8}  pairs")
     for beside in (0, 10, 100):
@@ -160,12 +161,14 @@ def edges(pid: int, client: MeterClient) -> None:
                 client.open(one.handle)
             for pair in range(_PAIRS):
                 one = client.prepare(RUN, 1000 + pair, ["solver"])
+                at_rest(pid)
                 queued = queued_ns(pid) + queued_ns(os.getpid())
                 cpu, began = cpu_ns(pid), time.perf_counter_ns()
                 client.close(client.open(one.handle).window)
                 taken.append((time.perf_counter_ns() - began) / 1e6)
-                used.append((cpu_ns(pid) - cpu) / 1e6)
                 alone.append(taken[-1] - (queued_ns(pid) + queued_ns(os.getpid()) - queued) / 1e6)
+                at_rest(pid)
+                used.append((cpu_ns(pid) - cpu) / 1e6)
                 client.release(one.handle)
                 began = time.perf_counter_ns()
                 floor()

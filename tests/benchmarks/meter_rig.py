@@ -44,6 +44,13 @@ def queued_ns(pid: int) -> int:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
 
 
+def at_rest(pid: int) -> None:
+    """Waits till it waits: its CPU time is not told to others while it runs, and it works on after it has answered."""
+    stat = Path(f"/proc/{pid}/stat")
+    while stat.read_bytes().rpartition(b")")[2].split()[0] != b"S":
+        pass
+
+
 def rss_mib(pid: int) -> float:
     """Its peak."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

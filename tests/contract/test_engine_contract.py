@@ -259,3 +259,44 @@ def test_an_overlay_is_laid_bounded_and_read_back(engine: DockerEngine, before: 
     """The same with root's workspace (I21, I28)."""
     _changed(engine, HostWorkspaces(engine, "overlay"), before)
     assert (before / "src" / "a.py").read_text() == "x = 1\n"
+
+
+def test_a_container_may_share_anothers_network_and_nothing_else(engine: DockerEngine) -> None:
+    """What listens on 127.0.0.1 in one is reached from the other; processes and files are not seen (M12, M19)."""
+    serve = (
+        "import socket\n"
+        "listening = socket.create_server(('127.0.0.1', 8089))\n"
+        "while True:\n"
+        "    listening.accept()[0].sendall(b'heard')\n"
+    )
+    with container(engine) as first:
+        spec = ContainerSpec(
+            image=base_image(engine),
+            role="forwarder",
+            labels={RUN_LABEL: new_run()},
+            limits=LIMITS,
+            network="none",
+            cgroup_parent=None,
+            workdir="/",
+            command=("python3", "-I", "-c", serve),
+            init=False,
+            network_of=first,
+        )
+        beside = engine.create(spec)
+        try:
+            engine.start(beside)
+            ask = (
+                "import os, socket, time\n"
+                "for _ in range(200):\n"
+                "    try: found = socket.create_connection(('127.0.0.1', 8089)); break\n"
+                "    except OSError: time.sleep(0.05)\n"
+                "print(found.recv(9).decode(), os.listdir('/sys/class/net'))\n"
+                "print(sum('create_server' in open('/proc/' + pid + '/cmdline').read()\n"
+                "          for pid in os.listdir('/proc') if pid.isdigit() and int(pid) != os.getpid()))\n"
+            )
+            outcome = python(engine, first, ask)
+            assert outcome.stdout.kept.decode().splitlines() == ["heard ['lo']", "0"]
+            assert engine.processes(beside) == 1
+        finally:
+            engine.remove(beside)
+        assert engine.processes(beside) == 0

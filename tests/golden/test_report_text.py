@@ -143,9 +143,9 @@ CASES = {"metered": metered(), "smoke": smoke(), "rollouts": (rollouts(),), "two
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("form", ["text", "json", "csv"])
+@pytest.mark.parametrize("form", ["text", "json", "csv", "html"])
 def test_a_report_is_the_golden_one_to_the_last_character(name: str, form: str) -> None:
-    """Text, JSON and CSV of golden records (J19-J22, J28, J29, J31, J35, J43, H7, H8)."""
+    """Text, JSON, CSV and HTML of golden records (J19-J22, J28, J29, J31, J35, J43, H7, H8)."""
     ending = {"text": "txt"}.get(form, form)
     assert render(CASES[name], form) == (GOLDEN / f"{name}.{ending}").read_text()  # type: ignore[arg-type]
 
@@ -183,10 +183,10 @@ def test_the_curve_has_a_line_for_each_k_and_one_rollout_has_none() -> None:
     """One line per k with resolved %, $, cloud J, local J (J31, J28, J29)."""
     text = render((rollouts(),), "text")
     curve = [line.split() for line in text[text.index("best of k") :].splitlines()[2:5]]
-    assert [(row[0], row[1], row[3], row[4], row[5]) for row in curve] == [
-        ("1", "50.0", "$0.15", "9.0", "3.0"),
-        ("2", "100.0", "$0.45", "22.0", "8.0"),
-        ("3", "100.0", "$0.65", "32.0", "11.0"),
+    assert [(row[0], row[1], " ".join(row[3:6]), *row[6:]) for row in curve] == [
+        ("1", "50.0", "2 of 2", "$0.15", "9.0", "3.0"),
+        ("2", "100.0", "4 of 4", "$0.45", "22.0", "8.0"),
+        ("3", "100.0", "6 of 6", "$0.65", "32.0", "11.0"),
     ]
     assert "best of k" not in render(smoke(), "text")
 

@@ -44,13 +44,22 @@ def objects(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "the root", schema
 
 
+CAME_LATER = {
+    "PlannedEnergy": {"gpuSharing"},
+    "TrialPlan": {"upstream"},
+    "PassSummary": {"local", "cloud", "usage"},
+}
+"""Not written while they have their default, so that the bytes and digests of older plans stay what they were."""
+
+
 @pytest.mark.parametrize("name", ["record-v1", "plan-v1", "run-plan-v1", "journal-v1"])
 def test_every_field_says_how_it_is_compared_and_no_other_field_is_let_in(name: str) -> None:
     """`x-compare` with both columns on each; objects are closed; all fields are always there (formats 6)."""
     words = set(get_args(Comparison))
     for owner, definition in objects(json.loads(schemas.committed(name))):
         assert definition["additionalProperties"] is False, owner
-        assert sorted(definition.get("required", [])) == sorted(definition["properties"]), owner
+        later = CAME_LATER.get(owner, {"upstream"} if owner == "the root" and name == "plan-v1" else set())
+        assert sorted(definition.get("required", [])) == sorted(definition["properties"].keys() - later), owner
         for field, about in definition["properties"].items():
             assert set(about["x-compare"]) == {"deterministic", "live"}, f"{owner}.{field}"
             assert set(about["x-compare"].values()) <= words, f"{owner}.{field}"

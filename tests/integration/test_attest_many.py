@@ -26,7 +26,8 @@ from appliance.cli import output, verify_many, verifying
 from appliance.cli.main import run
 from appliance.records.record import Check, Record
 from appliance.submissions.challenge import Challenge, ChallengedPolicy, ChallengedSuite, new_challenge
-from attest.signing import sign_record
+from attest import statement
+from attest.signing import sign_record, sign_statement
 from attest.trust.local import LocalTrust, open_or_init
 from tests import record_builder as build
 from tests.policy_builder import Made, believable, of_one, plan, tables, toml
@@ -583,6 +584,42 @@ def test_a_challenge_is_held_to_the_document_that_was_given(home: Home) -> None:
     assert passed["status"] == "passed"
     assert "if it is one that you issued: nobody checked that" in passed["name"]  # it was made here, by nobody
     assert found["standing"] == "quarantined"  # its trials began long before that
+
+
+def test_whose_challenge_it_is_is_checked_where_somebody_says_whose_it_must_be(home: Home) -> None:
+    """Its bundle lies beside it: signed by another, about other bytes, of another kind or not there, nothing is
+    verified under it; without the options a line says that nobody checked (rows V22, P5)."""
+    policy, now = home.policy(freshness={"challenge": "required"}), datetime.now(UTC)
+    mine = ChallengedPolicy(name="example", version=1, sha256="0" * 64)
+    one = new_challenge(
+        ChallengedSuite(name="smoke", digest=plan().suite.digest), mine, "1" * 64, timedelta(hours=1), now
+    )
+    shown, beside = home.folder / "c.json", home.folder / "c.sigstore.json"
+    shown.write_bytes(one.canonical())
+    path = home.keep("d", answering(one))
+    words = (path, "--policy", policy, "--challenge", shown)
+    whose = ("--challenge-trust", "local")
+
+    def signed(content: bytes, kind: str = statement.CHALLENGE_TYPE) -> None:
+        about = statement.build("c.json", content, json.loads(content), kind)
+        beside.write_bytes(sign_statement(home.trust, about, kind))
+
+    signed(one.canonical())
+    found = home.json(*words, *whose, status=7)
+    [passed] = [check for check in found["checks"] if check["name"].startswith("its challenge is good")]
+    assert (passed["status"], passed["name"]) == ("passed", f"its challenge is good, signed by {home.trust.identity}")
+    assert "on your word" not in home(*words, *whose, status=7)[1]
+    assert "nobody checked who issued it" in home(*words, status=7)[1]
+    assert "SANs do not match" in home(*words, *whose, "--challenge-identity", "mallory@example.com", status=7)[1]
+    for kind in (statement.SUBMISSION_ACT_TYPE, statement.INDEX_CHECKPOINT_TYPE):
+        signed(one.canonical(), kind)
+        assert "c.json" in home(*words, *whose, status=7)[1]
+    other = one.model_copy(update={"nonce": "2" * 64})
+    signed(other.canonical())
+    assert "not the bytes that were signed" in home(*words, *whose, status=7)[1]
+    beside.unlink()
+    assert "`challenge new`" in home(*words, *whose, status=7)[1]
+    assert "--challenge FILE" in home(path, "--policy", policy, *whose, status=2)[1]
 
 
 def answering(challenge: Challenge | None) -> Made:

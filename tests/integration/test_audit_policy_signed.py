@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from attest.checks import Outcome
 from attest.signing import sign_record
 from attest.trust.local import ISSUER, LocalTrust, open_or_init
 from tests import record_builder as build
+from tests.cassette_builder import written
 from tests.policy_builder import Made, believable, metered, of_one, plan, policy, shown
 
 ALL_BLOBS = {"required": ["journal", "readings", "diff", "streams", "baselines", "cassette", "artifacts"]}
@@ -147,6 +149,17 @@ def agent(change: Callable[[int], dict[str, Any]] | None = None, **stamped: Any)
     stamped = {"version": "1.0", "source": "release", **stamped}
     stamp = solver.model_copy(update={"version": stamped["version"], "source": stamped.pop("source")})
     return lambda: believable(change, of, solver=stamp, **stamped)
+
+
+def without_exchanges() -> Made:
+    """A trial that asked nothing, and has a cassette all the same."""
+    with TemporaryDirectory() as folder:
+        content = written(Path(folder) / "c", []).read_bytes()
+    nothing = UsageByWhom(subject=Usage(**dict.fromkeys(Usage.model_fields, 0)))
+    free = CostByWhom(subject="0")
+    fields = {"cassette": build.blob(content), "exchanges": 0, "usage": nothing, "cost_usd": free}
+    made = agent(of_one(5, **fields))()
+    return Made(made.record, {**made.blobs, sha256_hex(content): content})
 
 
 LAYERS = build.pin("layers")
@@ -724,7 +737,7 @@ PLAUSIBLE_CASES: dict[str, Case] = {
         "its tokens came over the wire",
         "$.trials[5].cassette",
         "a transcript of no exchange",
-        agent(of_one(5, cassette=build.blob(build.PRINTED), exchanges=0)),
+        without_exchanges,
     ),
     "more reasoning than output": Case(
         "its tokens came over the wire",

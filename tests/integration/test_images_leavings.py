@@ -13,6 +13,7 @@ import pytest
 from appliance.images.archives import archive_home
 from appliance.images.leavings import remove_leavings
 from appliance.images.store import package_store, scratch_home
+from appliance.images.weights import weights_home
 from appliance.scratch import scratch_in, shared_home, sweep
 from tests.images_small import small_shelf
 
@@ -88,7 +89,7 @@ def test_a_scratch_folder_is_gone_after_use_and_after_a_failure(tmp_path: Path) 
 def test_everywhere_that_images_are_made_is_swept(cache: Path) -> None:
     """Archives half written, packages half fetched, byte code half compiled; of the last only what is old, since
     no lock speaks of it."""
-    for home in (scratch_home(), archive_home(), package_store()):
+    for home in (scratch_home(), archive_home(), package_store(), weights_home()):
         (home / "bench-scratch.dead").mkdir(parents=True)
     shared = shared_home()
     for name, age in (("new", 60), ("old", 4000)):
@@ -99,7 +100,7 @@ def test_everywhere_that_images_are_made_is_swept(cache: Path) -> None:
     (shared / "bench-bytecode.link").symlink_to(cache)
     for odd in ("file", "link"):
         os.utime(shared / f"bench-bytecode.{odd}", (0, 0), follow_symlinks=False)
-    assert remove_leavings(everyone=False) == 4
+    assert remove_leavings(everyone=False) == 5
     assert sorted(path.name.rpartition(".")[2] for path in shared.iterdir()) == ["file", "link", "new"]
 
 

@@ -12,7 +12,13 @@ import pytest
 
 from appliance.cgroups import hierarchies
 from appliance.energy.readings import Readings, unpack
+from appliance.energy.windows import window_of
+from appliance.errors import MeterRefused
+from appliance.meter.choice import Choice
 from appliance.meter.client import MeterClient
+from appliance.meter.line import MeterLine
+from appliance.meter.measured import MeasuredMeter
+from appliance.records.plan import PlannedEnergy
 from tests.counter_plugins import Loopback, installed
 from tests.meter_bench import meter_daemon, run_of_its_own
 from tests.nvml_stub import StubGpus, compile_stub
@@ -105,6 +111,44 @@ def test_whose_process_is_on_a_board_is_told_by_its_cgroup(
     assert occupancy(readings) == [(0, ()), (0, (solver,)), (1, (solver,))]
 
 
+def test_who_used_a_boards_sms_is_read_for_a_window_that_asked_and_shared_out_from_its_readings(
+    client: MeterClient, gpus: StubGpus, run: str, idler: subprocess.Popen[bytes]
+) -> None:
+    """60 percent the solver's, 20 a stranger's, by pid and cgroup; each sample of the driver once, by its own clock in
+    microseconds; what stood there before the opening is of no window. (G8, G9)"""
+    gpus.set("0.util", f"{idler.pid}:99")
+    gpus.set("0.util_at_us", 1_000_000)
+    prepared, plain = client.prepare(run, 0, ["solver"]), client.prepare(run, 1, ["solver"])
+    for folder in hierarchies().folders(prepared.cgroups["solver"]):
+        (folder / "cgroup.procs").write_text(str(idler.pid))
+    other = client.open(plain.handle)
+    opened = client.open(prepared.handle, gpu_sharing="sm_utilisation")
+    gpus.set("0.compute", f"{idler.pid},1")
+    time.sleep(0.25)
+    gpus.set("0.util", f"{idler.pid}:60,1:20")
+    gpus.set("0.util_at_us", 2_000_000)
+    time.sleep(0.35)
+    client.close(opened.window)
+    client.close(other.window)
+    readings = unpack(client.release(prepared.handle).readings or b"")
+    solver = next(one.id for one in readings.header.cgroups if one.role == "solver" and one.trial == "own")
+    told = [event for sample in readings.samples() for event in sample.events if event.kind == "sm"]
+    assert [(event.number, event.cgroups) for event in told] == [(20, ()), (60, (solver,))]
+    assert readings.header.gpu_sharing == "sm_utilisation"
+    board = next(one for one in window_of(readings, None).zones if one.key.startswith("gpu") and "/" not in one.key)
+    assert "shared" in board.flags
+    beside = unpack(client.release(plain.handle).readings or b"")
+    assert beside.header.gpu_sharing == "device_total"
+    gpus.set("0.util_at_us", 3_000_000)
+    later = client.prepare(run, 2, ["solver"])
+    client.close(client.open(later.handle).window)
+    last = unpack(client.release(later.handle).readings or b"")
+    assert not [event for sample in last.samples() for event in sample.events if event.kind == "sm"]
+    with pytest.raises(MeterRefused) as refused:
+        client.open(later.handle, gpu_sharing="by_memory")  # type: ignore[arg-type]  # none of ours
+    assert refused.value.reason == "bad_message"
+
+
 def test_a_board_that_is_lost_is_a_gap_and_the_package_is_read_on(
     client: MeterClient, gpus: StubGpus, run: str
 ) -> None:
@@ -161,3 +205,22 @@ def test_a_counter_that_nobody_installed_is_refused_at_the_start(tmp_path: Path)
     assert asked.returncode == 6
     assert "nobodys" in asked.stderr.splitlines()[-1]
     assert not (tmp_path / "s").exists()
+
+
+def test_a_planned_share_by_utilisation_reaches_the_windows_readings(
+    tmp_path: Path, tree: PowercapTree, gpus: StubGpus, run: str
+) -> None:
+    """From the plan of a run through its meter into the header that a verifier computes by. (G8)"""
+    planned = PlannedEnergy(mode="auto", active_watts=None, scheduling="exclusive", gpu_sharing="sm_utilisation")
+    environment = gpus.environment(compile_stub(tmp_path / "stub"))
+    with meter_daemon(tmp_path, tree.root, environment=environment, nvml=True) as daemon:
+        line = MeterLine(daemon.client, "the test's")
+        meter = MeasuredMeter(planned, Choice("counters", None), line)
+        trial = meter.prepare(run, 0, planned, 1.0, by_kind=False)
+        trial.open()
+        trial.close()
+        found = trial.release(0.1, at_limit=False)
+        meter.close_run(run)
+        line.close()
+    assert found.readings is not None
+    assert unpack(found.readings).header.gpu_sharing == "sm_utilisation"

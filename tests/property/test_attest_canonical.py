@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
@@ -30,6 +31,7 @@ VALUES = st.recursive(
 )
 _PIECES = st.sampled_from(
     ['{"a":1}', '{"a":1,"a":1}', '{"b":1,"a":2}', "[1.0]", "[1e5]", "[-0]", "[0.00001]", "[1E-5]", "[NaN]", "[1e400]",
+     "[0.0000001]", '["0.0000001"]',
      "[9007199254740993]", "[9007199254740991]", '["\\u0041"]', '["\\u001F"]', '["\\u001f"]', '["\\/"]', "[ 1]", "[]]",
      '{"é":"é"}', '{"a":"é"}', '["\\ud800"]', "\ufeff{}", "null", "1.0", "", '["', "[" * 64 + "]" * 64,
      "[" * 65 + "]" * 65, "[" * 200, '{"a":' * 65 + "1" + "}" * 65, '["' + "[" * 99 + '"]', '["\\"' + "[" * 99 + '"]',
@@ -54,8 +56,11 @@ def _slow_canonical(content: bytes) -> Any:
 
 
 def _agree(content: bytes) -> None:
-    quick, slow = _told(canonical.loads_canonical, content), _told(_slow_canonical, content)
-    assert quick == slow or (quick[0] == slow[0] == "refused" and "not in canonical form" in quick[1])
+    slow = _told(_slow_canonical, content)
+    for long in (canonical._LONG, 0):  # bytes, from which on the compiled reader and writer are asked
+        with patch.object(canonical, "_LONG", long):
+            quick = _told(canonical.loads_canonical, content)
+        assert quick == slow or (quick[0] == slow[0] == "refused" and "not in canonical form" in quick[1])
 
 
 @given(VALUES)
@@ -112,6 +117,9 @@ def _deepest(content: bytes) -> int:
 
 
 @given(VALUES, st.integers(0, 70), st.booleans())
+@example("[" * 99, 3, False)
+@example("]" * 99, 65, False)
+@example(['"[', "[[", '"', "]" * 70], 64, True)
 def test_nesting_is_bounded_at_64_whatever_strings_hold(value: Any, around: int, objects: bool) -> None:
     """Depth is that of brackets outside strings (row V21)."""
     text = json.dumps(value, ensure_ascii=False)
@@ -129,15 +137,31 @@ def test_canonical_records_go_the_quick_way() -> None:
     for content in (b'{"a":[1,2.5,"\\n",null,true],"b":{}}', '{"a":"é"}'.encode()):
         assert canonical._quick_value(content) == json.loads(content)
         assert canonical._quick_form(json.loads(content)) == content
+        compiled = canonical._compiled()
+        assert compiled is not None
+        assert canonical._compiled_value(content, content.decode(), *compiled) == json.loads(content)
 
 
-@given(VALUES)
-@example([1e-5, 1e-7, 1e-10, "e-0", 123456.000001])
-def test_a_part_of_what_was_read_has_the_form_of_any_value(value: Any) -> None:
-    """`dumps_part` of what `loads_canonical` gave is its bytes again, tiny floats included."""
+@given(st.dictionaries(_KEYS, VALUES, max_size=4))
+@example({"a": [1e-5, 1e-7, 1e-10, "e-0", 123456.000001], "b": 1e-7, "c": 1})
+@example({"é": 1, "e": [9007199254740993]})
+def test_the_parts_of_an_object_have_the_form_of_any_value(value: dict[str, Any]) -> None:
+    """`loads_canonical_parts` reads what `loads_canonical` reads, and refuses it with the same words; each part has its
+    own canonical text."""
+    content = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode(errors="replace")
     with suppress(NotCanonical):
-        content = canonical._slow_form({"part": value})
-        assert canonical.dumps_part(canonical.loads_canonical(content)["part"]) == content[len('{"part":') : -1]
+        content = canonical._slow_form(value)
+    told = _told(lambda: canonical.loads_canonical_parts(content)[0])
+    assert told == _told(canonical.loads_canonical, content)
+    if told[0] == "value":
+        read, parts = canonical.loads_canonical_parts(content)
+        form = {
+            key: tuple(canonical._slow_form(one).decode() for one in part)
+            if isinstance(part, list)
+            else canonical._slow_form(part).decode()
+            for key, part in read.items()
+        }
+        assert parts == form
 
 
 @given(st.integers(0, 70), st.sampled_from([[], {}, 1, "x", [1], {"a": []}]), st.booleans())

@@ -46,6 +46,28 @@ def test_a_zone_counts_what_the_plain_series_counts(
             assert step is None
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9) | st.integers(0, 10**12), _RAW | st.none() | st.just(-1)), max_size=12),
+    st.sampled_from([("uj", INTEL_RANGE_UJ), ("uj", None), ("uj", 2**40), ("mj", 10**9), ("mw", None)]),
+    st.booleans(),
+)
+def test_a_reading_that_nothing_is_odd_about_is_taken_the_same_without_an_object(
+    steps: list[tuple[int, int | None]], counter: tuple[str, int | None], slow: bool
+) -> None:
+    """`step_uj` first and `advance` for the rest: the steps of `advance` alone, and the same state after each."""
+    unit, most = counter
+    one = zone(unit=unit, max_range=most, update_period_ns=100_000_000 if slow else 1_000_000)
+    quick, plain = ZoneSeries(one, PERIOD_NS), ZoneSeries(one, PERIOD_NS)
+    at_ns = 0
+    for waited_ns, raw in steps:
+        at_ns += waited_ns
+        since_ns = quick.last_ns
+        energy_uj = quick.step_uj(raw, at_ns)
+        step = quick.advance(raw, at_ns) if energy_uj is None else Step(since_ns or 0, at_ns, energy_uj)
+        assert step == plain.advance(raw, at_ns)
+        assert vars(quick) == vars(plain)
+
+
 @given(st.integers(0, 10**12), st.lists(st.integers(0, 10**9) | st.sampled_from([0, 1, 1, 2]), max_size=8))
 def test_shares_are_by_largest_remainder_and_ties_go_to_the_earlier(total: int, weights: list[int]) -> None:
     """Every share is the rounded-down one or one more, and none with a smaller remainder got more."""

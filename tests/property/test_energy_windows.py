@@ -6,6 +6,7 @@ import dataclasses
 import random
 from fractions import Fraction
 from itertools import pairwise
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from appliance.energy.counter import CounterZone
 from appliance.energy.idle import Idle, Rest, ZoneRest, rest_of
 from appliance.energy.readings import InnerWindow, ReadCgroup, Readings
+from appliance.energy.series import ZoneSeries
 from appliance.energy.split import split
 from appliance.energy.windows import Window, ZoneEnergy, window_of
 from tests.energy_histories import History, Moment, any_cuts
@@ -298,3 +300,13 @@ def test_a_look_at_rest_is_the_same_however_its_blocks_are_cut(history: History,
     """Idle power is recomputed by a verifier like every window."""
     one, other = (rest_of(history.readings(any_cuts(len(history.moments), seed))) for seed in seeds)
     assert one == other
+
+
+@slow
+@given(history=histories(), power_uw=st.integers(0, 10**8))
+def test_a_window_is_the_same_by_the_quick_way_and_by_the_plain_one(history: History, power_uw: int) -> None:
+    """Steps without an object for each of them, and with one: every figure, flag and bound, of looks at rest too."""
+    readings = history.readings()
+    quick = window_of(readings, idle_of(power_uw)), rest_of(readings)
+    with patch.object(ZoneSeries, "step_uj", lambda *_: None):
+        assert (window_of(readings, idle_of(power_uw)), rest_of(readings)) == quick

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
+import tempfile
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from appliance.errors import InputRefused
 from appliance.images.builder.deb import read_deb
+from appliance.images.builder.spool import Spool
 from appliance.images.builder.tar import Entry, Slice, write_tar
 from appliance.images.builder.wheel import Scheme, read_wheel
 from appliance.images.definition import read_definition
@@ -93,7 +95,8 @@ def test_a_package_that_cannot_be_read_is_refused_and_nothing_else(at: int, flip
 def test_a_wheel_that_cannot_be_read_is_refused_and_nothing_else(content: bytes) -> None:
     """Not a zip, or a broken one: status 3 by name."""
     try:
-        list(read_wheel(content, "x-1-py3-none-any.whl", SCHEME, 0))
+        with tempfile.TemporaryDirectory() as scratch:
+            list(read_wheel(io.BytesIO(content), "x-1-py3-none-any.whl", SCHEME, 0, Spool(Path(scratch))))
     except InputRefused as refused:
         assert str(refused).startswith("x-1-py3-none-any.whl: ")
 

@@ -34,15 +34,15 @@ _PINS: st.SearchStrategy[Pin] = wire_values(Pin)
 def _packages() -> st.SearchStrategy[tuple[LockedPackage, ...]]:
     one = _made(
         LockedPackage,
-        kind=st.sampled_from(("deb", "wheel", "npm", "sdist", "file")),
+        kind=st.sampled_from(("deb", "wheel", "npm", "sdist", "built", "file")),
         name=_WORD,
         version=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=9),
         sha256=_HEX,
         bytes=st.integers(0, 2**53 - 1),
         path=st.lists(_WORD, min_size=1, max_size=3).map("/".join),
     )
-    listed = st.lists(one, max_size=5, unique_by=lambda entry: (entry.kind, entry.name))
-    return listed.map(lambda found: tuple(sorted(found, key=lambda entry: (entry.kind, entry.name))))
+    listed = st.lists(one, max_size=5, unique_by=lambda entry: entry.key)
+    return listed.map(lambda found: tuple(sorted(found, key=lambda entry: entry.key)))
 
 
 def _suites() -> st.SearchStrategy[LockedSuite]:
@@ -67,6 +67,7 @@ LOCKS = _made(
     source_date_epoch=st.integers(0, 0o77777777777),
     suites=st.lists(_suites(), max_size=2).map(tuple),
     base=st.none() | _made(LockedBase, name=_WORD, pin=_PINS),
+    tools=st.lists(_made(LockedBase, name=_WORD, pin=_PINS), max_size=2).map(tuple),
     entries=_packages(),
     pin=_PINS,
 )

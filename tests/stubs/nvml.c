@@ -186,6 +186,7 @@ Return nvmlDeviceGetProcessUtilization(Device d, Utilization *samples, unsigned 
     for (char *one = strtok(text, ","); one; one = strtok(NULL, ","), at++)
         if (samples && at < *count) {
             memset(&samples[at], 0, sizeof samples[at]);
+            samples[at].timeStamp = newest;
             sscanf(one, "%u:%u", &samples[at].pid, &samples[at].smUtil);
         }
     if (!samples) {

@@ -180,7 +180,7 @@ def test_rest_at_a_machine_at_work_is_flagged_and_enters_no_ranking(tmp_path: Pa
         assert "idle_busy" in result.energy.total.flags
         assert result.energy.total.net_uj is not None
         assert not result.energy.total.comparable
-    point = energy_point("x", found.record.summary.passes[0])
+    point = energy_point("x", found.record, 0)
     assert point is not None
     assert point.cost is None
     quiet = forged(looks=(look("before", system=0.1), AFTER))
@@ -198,7 +198,7 @@ def test_a_counter_that_stands_still_all_along_enters_no_ranking() -> None:
         assert result.energy is not None
         assert (result.energy.total.gross_uj, result.energy.total.flags) == (0, ("stale",))
         assert result.energy.total.below_floor
-    point = energy_point("x", found.record.summary.passes[0])
+    point = energy_point("x", found.record, 0)
     assert point is not None
     assert point.cost is None
     moving = packed([zone()], WATTS[:1], trial=0, opened_boottime_ns=str(HOUR_NS))

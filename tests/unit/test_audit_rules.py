@@ -14,6 +14,7 @@ from appliance.files import store_blob
 from appliance.meter.figures import trial_energy
 from appliance.records.energy import EnergyFigure, EnergyPart, TrialEnergy, ZoneFigure
 from appliance.records.metered import lost
+from appliance.records.plan import PlannedBudget, PlannedServer, PlannedUpstream
 from appliance.records.record import Record
 from appliance.records.trial import Streams, TrialResult
 from appliance.records.words import Outcome
@@ -141,16 +142,11 @@ def figures(total: EnergyFigure, **more: Any) -> Record:
 
 
 def test_parts_and_sides_of_a_figure_add_up() -> None:
-    """Parts never make more than the whole; local and cloud make exactly it (D5, J32)."""
+    """Parts never make more than the whole (D5)."""
     total = build.counted_figure(10)
     part = EnergyPart(**dict(build.counted_figure(6)), label="case 1")
     assert refused(energy.figures_follow, figures(total, parts=(part,))) is None
     assert refused(energy.figures_follow, figures(total, parts=(part, part))) == "$.trials[0].energy.parts"
-    local, cloud = build.counted_figure(4), build.counted_figure(6)
-    assert refused(energy.figures_follow, figures(total, local=local, cloud=cloud)) is None
-    assert refused(energy.figures_follow, figures(total, local=local, cloud=local)) == (
-        "$.trials[0].energy.total.netUj"
-    )
 
 
 def test_zones_that_are_summed_add_up_to_the_total_and_others_are_not_added() -> None:
@@ -266,3 +262,36 @@ def test_a_trial_that_had_ended_is_not_run_again_till_it_pleases(
     kept(record, tmp_path)
     (tmp_path / "sha256" / record.journal.sha256).write_bytes(told)
     assert refused(lambda one: blobs.journal_agrees(one, tmp_path, True), record) == place
+
+
+def test_the_model_is_stamped_as_it_was_planned() -> None:
+    """Provider, weights, sampling and engine follow from the plan: none is said twice in two ways (M10)."""
+    server = PlannedServer(
+        weights="a" * 64,
+        image=build.pin("llama"),
+        slots=1,
+        threads=2,
+        context=4096,
+        gpus=False,
+        sampling={"seed": 42.0},
+    )
+    upstream = PlannedUpstream(
+        provider="local",
+        base_url=None,
+        forwarder=build.pin(),
+        server=server,
+        budget=PlannedBudget(),
+        run_budget=PlannedBudget(),
+    )
+    record = build.record(build.plan(solver="agent", kind="command", model="m", upstream=upstream))
+    assert refused(plans.stamps_agree, record) is None
+    assert record.model is not None
+    for name, value in (
+        ("provider", "openai"),
+        ("digest", "b" * 64),
+        ("sampling", {"seed": 43}),
+        ("engine", None),
+        ("name", "n"),
+    ):
+        other = record.model.model_copy(update={name: value})
+        assert refused(plans.stamps_agree, record.model_copy(update={"model": other})) == f"$.model.{name}"

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
-from appliance.cli.main import VERBS
+import pytest
+import typer
+
+from appliance.cli.main import VERBS, _application
 
 _HEAVY = ("docker", "sigstore", "pydantic", "jsonschema", "cryptography")
 
 
-def _appliance(*words: str) -> subprocess.CompletedProcess[str]:
+def _appliance(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "appliance.cli.main", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "appliance.cli.main", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -56,9 +65,32 @@ def test_an_error_under_json_is_one_document() -> None:
     assert json.loads(ended.stdout)["error"]["status"] == 2
 
 
-def test_every_verb_has_help() -> None:
-    """Each verb's module loads and explains itself."""
-    for verb in VERBS:
-        ended = _appliance(verb, "--help")
-        assert ended.returncode == 0, (verb, ended.stderr)
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_to_the_letter(verb: str) -> None:
+    """Each verb's module loads and explains itself and its verbs, every option in the very words that were written: a
+    bracket is none of a terminal's style."""
+    found = list(_explained(verb))
+    assert found
+    for words, options in found:
+        ended = _appliance(*words, "--help", COLUMNS="1000")
+        assert ended.returncode == 0, (words, ended.stderr)
         assert "Usage" in ended.stdout
+        shown = " ".join(ended.stdout.split())
+        for help_text in options:
+            assert " ".join(help_text.split()) in shown, words
+
+
+def test_a_bracket_in_help_stays() -> None:
+    """`[mode]` is a table of a solver's TOML."""
+    shown = _appliance("run", "--help", COLUMNS="1000").stdout
+    for told in ("own [mode] table", "own [auto] table", "[default: device-total]"):
+        assert told in shown
+
+
+def _explained(verb: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Words -> the help of each option, as its module has it."""
+    command = typer.main.get_command(_application(verb)).commands[verb]  # type: ignore[attr-defined]
+    below = getattr(command, "commands", {})
+    for name, one in below.items() if below else ((None, command),):
+        shown = (parameter for parameter in one.params if not getattr(parameter, "hidden", False))
+        yield (verb, name) if name else (verb,), [told for one in shown if (told := getattr(one, "help", None))]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from appliance.energy.counter import CounterZone
-from appliance.energy.readings import Event
+from appliance.energy.readings import Event, InnerWindow
 from appliance.files import store_blob
 from appliance.records.plan import trial_keys
 from tests import measured_builder
@@ -29,7 +29,8 @@ ZONES = (
 
 
 def test_the_script_of_the_page_makes_every_part_of_every_counter_again(tmp_path: Path) -> None:
-    """With the standard library alone: counters that wrap, fail and step slowly, CPU time by ticks, a drift at rest."""
+    """With the standard library alone: counters that wrap, fail and step slowly, CPU time by ticks, a drift at rest, a
+    model server within and beside exchanges."""
     run = tmp_path / "runs" / "bench"
     kept = record_of(run)
     script = next(text for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "import gzip" in text)
@@ -100,7 +101,12 @@ def window(number: int) -> bytes:
         (0.0,) * len(ZONES),
         seconds=3.05,
         cpu={"solver": 0.5, "forwarder": 0.1},
-        others={("solver", "f00d"): 0.2, ("meter", None): 0.01},
+        others={("solver", "f00d"): 0.2, ("meter", None): 0.01, ("model", "run"): 0.1},
+        inner=(
+            InnerWindow("exchange/0", 300_000_000, 600_000_000),
+            InnerWindow("exchange/1", 500_000_000, 1_250_000_000),
+            InnerWindow("case/1", 0, 3_000_000_000),
+        ),
         edit=edit,
         events={15: [Event("cpus", number=2)]},
         trial=number,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -212,7 +213,7 @@ def test_the_body_of_a_container_holds_every_wall() -> None:
         SPEC.image,
         "1000:1000",
         "bench",
-        {"x": "y"},
+        {"x": "y", "org.bench-appliance.role": "solver"},
     )
     assert "LANG=C" in body["Env"] and "HOME=/home/bench" in body["Env"]
     assert (host["NetworkMode"], host["CapDrop"], host["ReadonlyRootfs"], host["Init"]) == ("none", ["ALL"], True, True)
@@ -276,3 +277,14 @@ def test_a_sparse_copy_is_equal_and_sparse(tmp_path: Path) -> None:
     copy_sparse(source, target)
     assert source.read_bytes() == target.read_bytes()
     assert target.stat().st_blocks * 512 < 1 << 20
+
+
+def test_a_sidecar_has_no_network_of_its_own_and_a_model_server_may_have_gpus() -> None:
+    """Who shares another's network has neither a hostname nor a word about networks (M19, issue 6: GPU)."""
+    beside = container_body(replace(SPEC, network_of="abc"))
+    assert beside["HostConfig"]["NetworkMode"] == "container:abc"
+    assert "Hostname" not in beside
+    assert "NetworkDisabled" not in beside
+    assert "DeviceRequests" not in beside["HostConfig"]
+    asked = container_body(replace(SPEC, gpus=True))["HostConfig"]["DeviceRequests"]
+    assert [(one["Driver"], one["Count"]) for one in asked] == [("nvidia", -1)]

@@ -111,18 +111,6 @@ def test_locking_an_unchanged_definition_changes_no_byte(shelf: Shelf, capsys: p
     assert said(capsys)[0].strip() == f"small: {shelf.catalog.lock('small').pin.config}"
 
 
-@pytest.mark.parametrize(
-    "entry", ['npm = ["left-pad@1.3.0"]', '[[build]]\nsource = "x"\nversion = "1"\ncommand = ["make"]']
-)
-def test_kinds_that_cannot_be_locked_yet_are_refused_by_key(
-    shelf: Shelf, capsys: pytest.CaptureFixture[str], entry: str
-) -> None:
-    """npm and build have their shape; locking them is refused, not skipped (status 3)."""
-    shelf.define("later", f'base = "small"\n{entry}\n')
-    assert run(["images", "lock", "later"]) == 3
-    assert "cannot be locked yet" in said(capsys)[1]
-
-
 def test_a_mirror_that_does_not_answer_ends_with_status_4(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
     """The one variable that mends it is named; nothing is written."""
     shelf.define("fresh", 'packages = ["git"]')

@@ -10,6 +10,15 @@ from appliance.errors import InputRefused, UsageRefused
 from appliance.images.catalog import Catalog
 from appliance.images.definition import read_definition
 
+BUILD = """kind = "solver"
+[[build]]
+source = "s"
+version = "1"
+image = "c"
+command = ["make"]
+CLAUSE
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "place", "words"),
@@ -31,6 +40,15 @@ from appliance.images.definition import read_definition
         ('kind = "solver"\nbase = "base"', "image.toml: (whole file)", "/opt/solvers"),
         ('kind = "solver"\nfiles = [{source = "a", target = "usr/bin/a"}]', "image.toml: files", "opt/solvers/x/"),
         ('base = "base"\n[env]\n"A B" = "1"', "image.toml: env", "match"),
+        ('base = "base"\npython = "base"', "image.toml: (whole file)", "solver's image"),
+        ('base = "base"\nneeds = ["git"]', "image.toml: (whole file)", "solver's image"),
+        ('kind = "solver"\n[links]\n"usr/bin/a" = "b"', "image.toml: links", "opt/solvers/x/"),
+        ('kind = "solver"\n[starters]\n"a/b" = ["c"]', "image.toml: starters", "match"),
+        ('kind = "solver"\n[starters]\na = []', "image.toml: starters.a", "at least 1"),
+        (BUILD.replace("CLAUSE", 'install = { "/a" = "b" }'), "image.toml: build.0.install", "leading /"),
+        (BUILD.replace("CLAUSE", "install = {}"), "image.toml: build.0.install", "at least 1"),
+        (BUILD.replace("CLAUSE", 'install = { a = "usr/bin/a" }'), "image.toml: build", "opt/solvers/x/"),
+        (BUILD.replace('["make"]', "[]").replace("CLAUSE", 'install = { a = "b" }'), "build.0.command", "at least 1"),
     ],
 )
 def test_a_malformed_definition_is_refused_in_one_line_with_its_place(
@@ -100,3 +118,23 @@ def test_the_first_folder_that_has_a_name_wins(tmp_path: Path) -> None:
         (tmp_path / root / "x/image.toml").write_text(f'packages = ["{package}"]')
     catalog = Catalog((tmp_path / "own", tmp_path / "shipped"))
     assert catalog.definition("x").packages == ("gcc",)
+
+
+def test_keys_that_came_later_count_only_where_they_are_used(tmp_path: Path) -> None:
+    """A lock that was made before there was `needs` is as fresh as it was (I9); with it, it is stale."""
+    digests = {}
+    for name, text in {
+        "before": 'kind = "solver"\n',
+        "default": 'kind = "solver"\nneeds = []\nredistributable = true\n',
+        "used": 'kind = "solver"\nneeds = ["git"]\n',
+        "forbidden": 'kind = "solver"\nredistributable = false\n',
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "image.toml").write_text(text)
+        digests[name] = read_definition(folder).digest
+    assert digests["before"] == digests["default"]
+    assert len(set(digests.values())) == 3
+    # As the first release of this tool wrote it into locks.
+    shipped = Catalog((Path(__file__).parents[2] / "images",))
+    assert shipped.definition("c").digest == "6cb30da5da07478e6accb822491af610d55537da9c0cb1e9c28b56c4c0e45fe4"

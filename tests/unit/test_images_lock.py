@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import HostRefused, InputRefused
+from appliance.errors import HostRefused, InputRefused, UsageRefused
 from appliance.images.build import build
 from appliance.images.builder import recipe as builder
 from appliance.images.catalog import Catalog
-from appliance.images.lock import read_lock, version_changes
+from appliance.images.lock import ImageLock, LockedBase, read_lock, version_changes
+from appliance.images.nix import build_with_nix
 from appliance.images.sbom import bill_of_materials
 from appliance.images.store import fetch, package_store
 from tests.images_small import Shelf, builder_sources, deb, small_packages, small_shelf
@@ -181,7 +182,7 @@ def test_an_update_is_told_package_by_package(shelf: Shelf) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["base", "c", "node"])
+@pytest.mark.parametrize("name", Catalog((SHIPPED,)).names())
 def test_the_bill_of_materials_names_every_package_with_its_digest(name: str) -> None:
     """CycloneDX from the lock alone, the same bytes every time (I13)."""
     catalog = Catalog((SHIPPED,))
@@ -189,13 +190,14 @@ def test_the_bill_of_materials_names_every_package_with_its_digest(name: str) ->
     bill = bill_of_materials(lock, recipe)
     assert bill["bomFormat"] == "CycloneDX"
     assert bill == bill_of_materials(lock, recipe)
-    found = {component["name"]: component["hashes"][0]["content"] for component in bill["components"]}
-    assert found == {package.name: package.sha256 for package in recipe.all_packages}
-    assert all(component["purl"].startswith(("pkg:deb/debian/", "pkg:pypi/")) for component in bill["components"])
+    found = [(component["name"], component["hashes"][0]["content"]) for component in bill["components"]]
+    assert found == [(package.name, package.sha256) for package in recipe.all_packages]
+    libraries = [component for component in bill["components"] if component["type"] == "library"]
+    assert all(one["purl"].startswith(("pkg:deb/debian/", "pkg:pypi/", "pkg:npm/")) for one in libraries)
     assert len({component["bom-ref"] for component in bill["components"]}) == len(bill["components"])
 
 
-@pytest.mark.parametrize("name", ["base", "c", "node"])
+@pytest.mark.parametrize("name", Catalog((SHIPPED,)).names())
 def test_no_shipped_lock_names_a_host_or_anything_but_main(name: str) -> None:
     """Mirrors are the machine's; only the part of the suite that no longer moves is locked."""
     lock = Catalog((SHIPPED,)).lock(name)
@@ -203,3 +205,36 @@ def test_no_shipped_lock_names_a_host_or_anything_but_main(name: str) -> None:
     text = (SHIPPED / name / "image.lock.json").read_text()
     assert "://" not in text
     assert all(entry.path.startswith("pool/main/") for entry in lock.entries if entry.kind == "deb")
+
+
+def test_a_lock_may_have_an_npm_package_at_several_places_and_any_other_once(shelf: Shelf) -> None:
+    """npm's tree nests versions; the order is that of places, so that a lock is written one way (formats 2)."""
+    lock = shelf.catalog.lock("small").json_value()
+    one = {"kind": "npm", "name": "leaf", "version": "1", "sha256": "0" * 64, "bytes": 1, "path": "node_modules/leaf"}
+    nested = {**one, "version": "2", "path": "node_modules/a/node_modules/leaf"}
+    good = json.dumps({**lock, "entries": [*lock["entries"], nested, one]}).encode()
+    assert [entry.version for entry in ImageLock.from_json(good, "x").entries if entry.kind == "npm"] == ["2", "1"]
+    for entries in ([*lock["entries"], one, nested], [*lock["entries"], one, one], [*lock["entries"]] * 2):
+        with pytest.raises(InputRefused, match="sorted by kind and name"):
+            ImageLock.from_json(json.dumps({**lock, "entries": entries}).encode(), "x")
+
+
+def test_a_tool_with_another_pin_makes_a_lock_stale(shelf: Shelf) -> None:
+    """What compiled an image's modules, or built its programs, is locked to its bytes like a base (I9)."""
+    shelf.define("agent", 'kind = "solver"\npython = "small"\n')
+    lock = shelf.lock("agent", {})
+    tool = LockedBase(name="small", pin=shelf.catalog.lock("small").pin)
+    with pytest.raises(InputRefused, match=r"names other tools than image\.toml"):
+        shelf.catalog.lock("agent")
+    lock.model_copy(update={"tools": (tool,)}).write(shelf.root / "agent")
+    assert shelf.catalog.lock("agent").tools == (tool,)
+    shelf.lock("small", {**small_packages(), "hello-file": deb("hello-file", "1.0", [("usr/share/hello", b"bye\n")])})
+    with pytest.raises(InputRefused, match=r"tools\[0\]\.pin: stale lock: the tool 'small' has another pin"):
+        shelf.catalog.lock("agent")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("codex", "npm"), ("llama", "built")])
+def test_nix_is_not_asked_for_what_its_flake_leaves_out(name: str, kind: str) -> None:
+    """One line and the builder that does it (status 2), whether or not there is a Nix here (I24)."""
+    with pytest.raises(UsageRefused, match=f"{name} has {kind} packages, which Nix does not build.*--builder native"):
+        build_with_nix("nix", Catalog((SHIPPED,)), name, silent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -151,7 +152,7 @@ def filled(store: BlockStore, window: Held, blocks: int, samples: int = 200) -> 
         for _ in range(samples):
             at += 100_000_000
             writer.sample(at, [at, at + at % 7919, at])
-        store.hold(writer.finish(), window)
+        store.hold(writer.finish(), [window])
 
 
 def test_what_is_kept_stays_bounded_and_whole() -> None:
@@ -161,7 +162,7 @@ def test_what_is_kept_stays_bounded_and_whole() -> None:
     block = window.blocks[0]
     copies = SOFT_BYTES // (len(block.content) + 1024) + 200
     for _ in range(copies - len(window.blocks)):
-        store.hold(replace(block, holders=set()), window)
+        store.hold(replace(block, holders=set()), [window])
     store.settle()
     assert store.over_full
     steps = 0
@@ -180,7 +181,7 @@ def test_blocks_are_not_joined_across_another_windows_edge() -> None:
     """Whoever begins or ends between two blocks still finds his edge."""
     store, long, short = BlockStore(), Held(), Held()
     filled(store, long, blocks=2)
-    store.hold(long.blocks[1], short)
+    store.hold(long.blocks[1], [short])
     short.blocks[:] = [long.blocks[1]]
     for _ in range(2):
         store.thin_one()
@@ -194,7 +195,7 @@ def test_dropped_windows_leave_nothing_behind() -> None:
     store, one, two = BlockStore(), Held(), Held()
     filled(store, one, blocks=3)
     for block in list(one.blocks):
-        store.hold(block, two)
+        store.hold(block, [two])
     store.drop(one)
     assert store.total_bytes > 0
     store.drop(two)
@@ -208,6 +209,26 @@ def test_what_must_be_read_often_is_not_made_coarser(unit: str, most_uw: int) ->
     zone = replace(ZONE, unit=unit, most_uw=most_uw, max_range=10**12 if unit == "uj" else None)  # type: ignore[arg-type]
     writer = BlockWriter((zone,), (), [1, 1], 0, ())
     writer.sample(100_000_000, [2, 2])
-    store.hold(writer.finish(), window)
+    store.hold(writer.finish(), [window])
     store.thin_one()
     assert window.blocks[0].level == 0
+
+
+def test_percentages_of_a_boards_sms_add_up_where_blocks_are_thinned() -> None:
+    """What else is said twice is said once. (G8)"""
+    writer = BlockWriter((ZONE,), (), [0, 0], 0, ())
+    used = Event("sm", subject="z0", number=30, cgroups=("c0",))
+    others = Event("sm", subject="z0", number=5)
+    for at in range(1, 5):
+        writer.sample(at * 10, [at, at], [used, others, Event("cpus", number=3)])
+    window = Held()
+    store = BlockStore()
+    store.hold(writer.finish(), [window])
+    thin = thinned(window.blocks, 10**9)
+    lines = zlib.decompress(thin.content, 31).decode().splitlines()
+    told = [json.loads(line) for line in lines if "event" in line]
+    assert told == [
+        {"event": "sm", "subject": "z0", "number": 120, "cgroups": ["c0"]},
+        {"event": "sm", "subject": "z0", "number": 20},
+        {"event": "cpus", "number": 3},
+    ]

@@ -47,7 +47,7 @@ def test_a_block_is_packed_once_nobody_waits(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(blocks, "pack", packing)
     store, window = BlockStore(), Held()
     chores = Chores(store)
-    store.hold(block(1, 2, 3), window)
+    store.hold(block(1, 2, 3), [window])
     assert packed == []
     assert chores.wait
     assert not chores.press
@@ -65,7 +65,7 @@ def test_blocks_that_pile_up_are_packed_at_once() -> None:
     for _ in range(20):
         if chores.press:
             break
-        store.hold(block(*range(1, 20_000)), window)
+        store.hold(block(*range(1, 20_000)), [window])
     assert chores.press
     assert _MOST_BYTES < store.unpacked_bytes < 2 * _MOST_BYTES
     chores.do()

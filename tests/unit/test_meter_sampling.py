@@ -112,12 +112,14 @@ def test_a_machine_that_slept_inside_a_window_is_said_to_have_slept() -> None:
     one, looker = sampler(Board())
     window = Window()
     one.join(window)
+    one.write_edges()
     looker.slept_ns = 49_000_000
     one.tick()
     looker.slept_ns += 8_000_000_000
     one.tick()
     one.tick()
     one.leave(window)
+    one.write_edges()
     slept = [number for kind, _, number, _ in words(window) if kind == "suspend"]
     assert len(slept) == 1
     assert abs((slept[0] or 0) - 8_000_000_000) < 1_000_000
@@ -128,10 +130,14 @@ def test_what_it_slept_before_a_window_is_none_of_the_windows_business() -> None
     one, looker = sampler(Board())
     first, second = Window("1"), Window("2")
     one.join(first)
+    one.write_edges()
     one.leave(first)
+    one.write_edges()
     looker.slept_ns = 3_600 * 10**9
     one.join(second)
+    one.write_edges()
     one.leave(second)
+    one.write_edges()
     assert [kind for kind, *_ in words(second)] == ["gpu"]
 
 
@@ -141,13 +147,17 @@ def test_who_is_on_a_board_is_said_at_every_head_and_when_it_changes() -> None:
     one, _ = sampler(board)
     long, short = Window("1"), Window("2")
     one.join(long)
+    one.write_edges()
     one.tick()
     board.pids = frozenset({3, 99})
     one.tick()
     one.tick()
     one.join(short)
+    one.write_edges()
     one.leave(short)
+    one.write_edges()
     one.leave(long)
+    one.write_edges()
     nobody, three = ("gpu", None, 0, ()), ("gpu", None, 0, ("c3",))
     assert words(short) == [three]
     # Its head, the change, the head that the short one's opening made, and that of its close.
@@ -160,6 +170,7 @@ def test_a_zone_of_another_identity_cuts_the_block_and_never_mixes_with_the_old_
     one, _ = sampler(board)
     window = Window()
     one.join(window)
+    one.write_edges()
     board.millijoules = "GPU_IS_LOST"
     board.after_rescan = (replace(BOARD, id="z8"),)
     one._rescanned_ns = 0
@@ -167,6 +178,7 @@ def test_a_zone_of_another_identity_cuts_the_block_and_never_mixes_with_the_old_
     board.millijoules = 1
     one.tick()
     one.leave(window)
+    one.write_edges()
     samples = list(readings(window).samples())
     assert [sample.zones.get("z7") for sample in samples][:2] == [5, None]
     assert [sample.zones.get("z8") for sample in samples][-1] == 1
@@ -269,3 +281,45 @@ def test_readings_that_nobody_takes_do_not_fill_the_memory() -> None:
     assert not list(given.deadlines())
     for fd in held:
         os.close(fd)
+
+
+def test_an_edge_is_read_when_it_is_asked_for_and_written_after_the_answer() -> None:
+    """What the counter says in between is of the next window, and whatever comes first writes the edge. (T1)"""
+    board = Board()
+    one, _ = sampler(board)
+    first, second = Window("1"), Window("2")
+    one.join(first)
+    board.millijoules = 7
+    one.leave(first)
+    board.millijoules = 11
+    assert first.blocks == []
+    one.join(second)
+    board.millijoules = 20
+    one.leave(second)
+    one.write_edges()
+    numbers = [[sample.zones["z7"] for sample in readings(one).samples()] for one in (first, second)]
+    assert numbers == [[5, 7], [11, 20]]
+
+
+def test_a_regular_sample_right_after_an_edge_is_passed_over_but_never_two_in_a_row() -> None:
+    """The edge was one; windows that open and close all the time keep no sample away. (T2)"""
+    board = Board()
+    one, looker = sampler(board)
+    meter = cast("Meter", SimpleNamespace(sampler=one, places=SimpleNamespace(removing=False), watching=None))
+    loop = Loop(meter, Notifier({}), listener=None)
+    ticks: list[int] = []
+    one.tick = lambda: ticks.append(1) or looker.look()  # type: ignore[method-assign,func-returns-value]
+    window = Window()
+    one.join(window)
+    one.write_edges()
+    taken = []
+    for _ in range(4):
+        one.mark()
+        loop._sample_ns = time.monotonic_ns()
+        loop._sample_if_due()
+        taken.append(len(ticks))
+    assert taken == [0, 1, 1, 2]
+    time.sleep(0.02)
+    loop._sample_ns = time.monotonic_ns()
+    loop._sample_if_due()
+    assert len(ticks) == 3

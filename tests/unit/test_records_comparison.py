@@ -181,6 +181,17 @@ def test_an_unlike_host_makes_only_energy_incomparable() -> None:
     assert "$.hosts[0].cpu" in found.energy.reasons[0]
 
 
+def test_a_machine_that_a_resumed_run_came_back_to_is_one_host() -> None:
+    """A start stamps its host anew; whether it is the same one its id says (decisions: Verdict)."""
+    twice = (build.host_stamp(), build.host_stamp(kernel="6.1.1"))
+    for before, after in (((twice[0],), twice), (twice, (twice[0],)), (twice, twice)):
+        assert compare(build.record(hosts=before), build.record(hosts=after)).energy.verdict == "reproduced"
+    other = (twice[0], build.host_stamp(id="f" * 16))
+    assert compare(build.record(hosts=other), build.record()).energy.reasons == ("more than one host",)
+    changed = (twice[0], build.host_stamp(cpu="Another CPU"))
+    assert "$.hosts[0].cpu" in compare(build.record(hosts=changed), build.record()).energy.reasons[0]
+
+
 def test_another_way_of_measuring_makes_only_energy_incomparable() -> None:
     """Energy never decides resolution: other watts are no other outcome (decisions: Reproduce tolerance)."""
     before = build.plan()

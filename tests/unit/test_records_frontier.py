@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from appliance.records.energy import EnergyFigure
-from appliance.records.frontier import Point, energy_point, frontier, ranking_refusal
+from appliance.records.frontier import Point, energy_point, frontier, money_point, ranking_refusal
 from appliance.records.record import Record
+from appliance.records.trial import CostByWhom
 from appliance.records.words import Provenance
 from tests import record_builder as build
 
@@ -35,7 +36,7 @@ def test_a_point_whose_joules_cannot_be_ranked_stands_apart() -> None:
     found = frontier([A, unknown])
     assert (found.best, found.apart) == ((A,), (unknown,))
     flagged = build.record(trials=[build.trial(energy=build.energy(build.counted_figure(5, below_floor=True)))])
-    point = energy_point("x", flagged.summary.passes[0])
+    point = energy_point("x", flagged, 0)
     assert point is not None
     assert point.cost is None
 
@@ -72,7 +73,7 @@ def test_counters_are_ranked_apportioned_or_not_and_a_model_s_word_among_them_is
     energy = mixed.summary.passes[0].energy
     assert energy is not None
     assert (energy.provenance, energy.basis, energy.modelled, energy.net_uj) == ("estimator", "modelled", 1, 10_000_000)
-    point = energy_point("mixed", mixed.summary.passes[0])
+    point = energy_point("mixed", mixed, 0)
     assert point is not None
     assert point.cost is None
 
@@ -99,9 +100,24 @@ def test_counters_of_unlike_machines_or_of_other_scopes_are_not_ranked() -> None
 def test_what_is_not_told_from_nothing_stands_apart(changes: dict[str, Any]) -> None:
     """One trial below detection, rest or floor is enough: the pass enters no ranking (G6, J39, J42)."""
     record = of_totals(build.counted_figure(5, **changes), build.counted_figure(5_000_000))
-    point = energy_point("x", record.summary.passes[0])
+    point = energy_point("x", record, 0)
     assert point is not None
     assert point.cost is None
-    fine = energy_point("x", of_totals(build.counted_figure(5)).summary.passes[0])
+    fine = energy_point("x", of_totals(build.counted_figure(5)), 0)
     assert fine is not None
     assert fine.cost == 5e-6
+
+
+def test_a_replay_is_ranked_beside_nothing_and_stands_in_no_ranking_of_others() -> None:
+    """Rows J23, M14: no model was asked, so it spent neither joules nor dollars on one."""
+    trial = {"energy": build.energy(build.counted_figure(5_000_000)), "cost_usd": CostByWhom(subject="0.1")}
+    live = build.record(trials=[build.trial(**trial)])
+    for marks in ({"replay_level": "exact"}, {"outcome": "errored", "reason": "replay_diverged"}):
+        trials = [build.trial(**trial), build.trial("t2", **{**trial, **marks})]
+        replay = build.record(build.plan(["t1", "t2"]), trials)
+        for point in (energy_point, money_point):
+            found, ranked = point("x", replay, 0), point("x", live, 0)
+            assert found is not None and ranked is not None
+            assert (found.cost, ranked.cost is None) == (None, False)
+    estimated = build.record(trials=[build.trial(replay_level="exact")])
+    assert ranking_refusal([live, live, estimated], 0) == ()

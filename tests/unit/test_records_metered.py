@@ -156,7 +156,7 @@ def test_a_window_that_took_less_than_rest_has_no_marginal_and_no_rank() -> None
     assert total.flags == ("below_idle",)
     assert abs((total.gross_uj or 0) - 15_000_000) <= 200
     assert (total.marginal_uj, total.net_uj, total.comparable) == (0, 0, False)
-    point = energy_point("x", found.record.summary.passes[0])
+    point = energy_point("x", found.record, 0)
     assert point is not None
     assert point.cost is None
     assert "1 of 1 took less than rest: unreliable, no ranking by joules" in render([found.record], "text")

@@ -11,7 +11,7 @@ import pytest
 
 from appliance.errors import InputRefused
 from appliance.ports import SolveCall
-from appliance.records.plan import PlannedTask
+from appliance.records.plan import PlannedBudget, PlannedTask
 from appliance.solvers.definition import SolverDefinition, read_definition
 from appliance.solvers.finding import find_solver
 from appliance.solvers.programs import Program
@@ -89,3 +89,20 @@ def test_a_command_gets_prompt_budget_environment_and_templates(tmp_path: Path) 
         inside = tar.extractfile(".config/tool/t.yml")
         assert inside is not None
         assert inside.read() == b"model: m-1\n"
+
+
+def test_the_gateway_is_where_every_solver_finds_it(tmp_path: Path) -> None:
+    """The same URL and the same key in every container; budgets of the plan beside the time (M19, H7, formats 3)."""
+    text = (
+        'model = "required"\nwire = "openai-chat"\nargv = ["a", "{base_url}/v1"]\n'
+        'output = "mini-trajectory"\noutput_file = "{home}/out.json"\n[env]\nKEY = "{dummy_key}"\n'
+    )
+    definition = read_definition(write_solver(tmp_path, "agent", text))
+    task = small_suite(tmp_path / "suite").tasks[0]
+    program = Program(definition, definition.argv, "m-1", PlannedBudget(tokens=5, usd="0.5"))
+    made = program.call(PlannedTask(spec=task.spec, images=images()["base"]), task.folder, tmp_path / "scratch")
+    assert made.exec.argv == ("a", "http://127.0.0.1:8089/v1")
+    assert made.exec.env["KEY"] == "appliance-dummy-key"
+    assert (made.output, made.output_file) == ("mini-trajectory", "/home/bench/out.json")
+    told = json.loads((tmp_path / "scratch" / "appliance" / "budget.json").read_text())
+    assert told == {"wallSeconds": 600.0, "tokens": 5, "usd": "0.5"}

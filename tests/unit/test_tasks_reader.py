@@ -294,7 +294,7 @@ def test_a_suite_is_found_by_path_then_in_tasks_then_in_the_bundle(tmp_path: Pat
     make_task(tmp_path / "tasks" / "smoke")
     assert find_suite("smoke", tmp_path) == tmp_path / "tasks" / "smoke"
     assert find_suite("./tasks/smoke", tmp_path) == tmp_path / "tasks" / "smoke"
-    assert [(found.name, found.source) for found in list_suites(tmp_path)] == [("smoke", "tasks")]
+    assert [(found.name, found.source) for found in list_suites(tmp_path)] == [("mix", "bundled"), ("smoke", "tasks")]
 
 
 @pytest.mark.parametrize("asked", ["nowhere", "./nowhere", "", "a\0b", "x" * 5000])
@@ -305,7 +305,7 @@ def test_an_unknown_suite_lists_the_known(tmp_path: Path, asked: str) -> None:
     assert caught.value.status == 2
     assert "\n" not in str(caught.value)
     if len(asked) < 100:
-        assert "known suites: smoke" in str(caught.value)
+        assert "known suites: mix, smoke" in str(caught.value)
 
 
 def test_the_digest_is_of_content_alone(tmp_path: Path) -> None:

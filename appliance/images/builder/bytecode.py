@@ -18,6 +18,7 @@ from pathlib import Path
 
 from appliance.errors import HostRefused
 from appliance.images.builder.rootfs import Tree
+from appliance.images.builder.spool import Spool
 from appliance.images.builder.tar import Entry, Slice, sort_key
 
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -30,33 +31,36 @@ def interpreter(tree: Tree) -> str | None:
     return max(found, key=lambda match: int(match[2]))[1] if found else None
 
 
-def compile_python(tree: Tree, sources: Collection[str], epoch: int) -> None:
+def compile_python(tree: Tree, sources: Collection[str], epoch: int, spool: Spool, tools: Tree | None = None) -> None:
     """Add the byte code of `sources`, names in `tree`; a file that is no valid Python (a template, a test of the
-    parser) gets none. Raises HostRefused where this machine cannot run the image's interpreter.
+    parser) gets none. `tools`: the tree that has the interpreter, where `tree` will lie on another. Raises HostRefused
+    where this machine cannot run the image's interpreter.
     """
-    version = interpreter(tree)
+    whole = {**(tools or {}), **tree}
+    version = interpreter(whole)
     if version is None or not sources:
         return
     root = Path(tempfile.mkdtemp(prefix="bench-bytecode."))
     try:
-        for name, entry in tree.items():
-            found = resolved(tree, name) if name in sources else entry
+        for name, entry in whole.items():
+            found = resolved(whole, name) if name in sources else entry
             if found and (name in sources or _is_needed(name, version)):
-                _lay(root / name, found, tree, root)
+                _lay(root / name, found, whole, root)
         _compile(root, version, sorted(sources, key=sort_key))
-        for path in root.rglob("*.pyc"):
-            name = path.relative_to(root).as_posix()
-            folder = name.rpartition("/")[0]
-            tree[name] = Entry(name, mtime=epoch, content=path.read_bytes())
+        for name in sorted(_compiled(source, version) for source in sources):
+            path, folder = root / name, name.rpartition("/")[0]
+            if not path.exists():
+                continue
+            tree[name] = Entry(name, mtime=epoch, content=spool.keep_bytes(path.read_bytes()))
             tree.setdefault(folder, Entry(folder, "directory", 0o755, mtime=epoch))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def python_sources(tree: Tree) -> set[str]:
-    """The Python files that a program of the image may import: those of its library folders."""
+def python_sources(tree: Tree, own: str | None = None) -> set[str]:
+    """The Python files that a program of the image may import: those of its library folders, `own` among them."""
     version = interpreter(tree)
-    tops = (f"usr/lib/{version}/", "usr/lib/python3/", f"usr/local/lib/{version}/")
+    tops = (f"usr/lib/{version}/", "usr/lib/python3/", f"usr/local/lib/{version}/", *([f"{own}/"] if own else []))
     return {name for name in tree if name.endswith(".py") and name.startswith(tops) and resolved(tree, name)}
 
 
@@ -73,6 +77,14 @@ def resolved(tree: Tree, name: str) -> Entry | None:
         else:
             name = posixpath.normpath(posixpath.join("/", posixpath.dirname(name), entry.link)).lstrip("/")
     return None
+
+
+def _compiled(source: str, version: str) -> str:
+    """Where `compileall` puts a source's byte code."""
+    folder, _, file = source.rpartition("/")
+    return (
+        f"{folder}/__pycache__/{file.removesuffix('.py')}.c{version.replace('.', '').replace('python', 'python-')}.pyc"
+    )
 
 
 def _is_needed(name: str, version: str) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import configparser
-import io
 import posixpath
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from appliance.errors import InputRefused
+from appliance.images.builder.spool import Spool
 from appliance.images.builder.tar import Entry
 
 _SCRIPT = """\
 #!{interpreter}
 import sys
-from {module} import {first}
+{found}from {module} import {first}
 sys.exit({call}())
 """
 
@@ -29,27 +31,53 @@ class Scheme:
     scripts: str
     data: str
     interpreter: str
+    own: bool = False
+    """The interpreter does not look into `library` by itself: each script says where it is, and to nobody else, so
+    that programs which it starts see the image's own modules alone."""
+
+    @property
+    def found(self) -> str:
+        """A line of a script, after `import sys`."""
+        return f'sys.path.insert(0, "/{self.library}")\n' if self.own else ""
 
 
-def read_wheel(content: bytes, name: str, scheme: Scheme, mtime: int) -> Iterator[Entry]:
+def read_wheel(stream: BinaryIO, name: str, scheme: Scheme, mtime: int, spool: Spool) -> Iterator[Entry]:
     """Every file of the wheel at its place. Raises InputRefused where it cannot be read or leads out of the tree."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(stream) as archive:
             for item in archive.infolist():
                 if item.is_dir():
                     continue
                 target = _target(item.filename, scheme)
                 if target is None:
                     continue
-                body = archive.read(item)
                 script = target.startswith(f"{scheme.scripts}/")
-                if script and body.startswith(b"#!python"):
-                    body = f"#!{scheme.interpreter}".encode() + body[body.index(b"\n") :]
                 executable = script or bool(stat.S_IMODE(item.external_attr >> 16) & 0o111)
-                yield Entry(target, "file", 0o755 if executable else 0o644, mtime=mtime, content=body)
+                mode = 0o755 if executable else 0o644
+                if script:
+                    yield Entry(target, "file", mode, mtime=mtime, content=_script(archive.read(item), scheme))
+                    continue
+                with archive.open(item) as body:
+                    yield Entry(target, "file", mode, mtime=mtime, content=spool.keep(body))
             yield from _entry_points(archive, scheme, mtime)
-    except (zipfile.BadZipFile, ValueError, KeyError, configparser.Error, OSError, NotImplementedError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        KeyError,
+        EOFError,
+        configparser.Error,
+        OSError,
+        NotImplementedError,
+    ) as error:
         raise InputRefused(f"not a wheel that can be read: {error}", where=name) from error
+
+
+def _script(body: bytes, scheme: Scheme) -> bytes:
+    if not body.startswith(b"#!python"):
+        return body
+    found = f"\nimport sys\n{scheme.found}" if scheme.own else "\n"
+    return f"#!{scheme.interpreter}{found}".encode() + body.partition(b"\n")[2]
 
 
 def _target(member: str, scheme: Scheme) -> str | None:
@@ -78,6 +106,7 @@ def _entry_points(archive: zipfile.ZipFile, scheme: Scheme, mtime: int) -> Itera
                 raise ValueError(f"a console script that is none: {script} = {value}")
             body = _SCRIPT.format(
                 interpreter=scheme.interpreter,
+                found=scheme.found,
                 module=module.strip(),
                 first=call.strip().split(".")[0],
                 call=call.strip(),

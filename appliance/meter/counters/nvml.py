@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from appliance.energy import floors
-from appliance.energy.counter import AbsentZone, CounterZone, Occupancy, Reading, Unit
+from appliance.energy.counter import AbsentZone, CounterZone, Occupancy, Reading, Unit, Utilised
 from appliance.energy.grades import Grade, grade_of
 from appliance.energy.sentinels import is_sentinel
 from appliance.meter.counters.filesystems import filesystem_type
@@ -66,6 +66,8 @@ class NvmlCounter:
         self._boards: tuple[_Board, ...] = ()
         self._absent: tuple[AbsentZone, ...] = ()
         self._failing: dict[str, str] = {}
+        self._told_us: dict[str, int] = {}
+        """Of each zone, the newest sample of utilisation that was told."""
         self._closed = False
         self.rescan()
 
@@ -115,7 +117,21 @@ class NvmlCounter:
         if isinstance(samples, Lack):
             # The binding raises SUCCESS where there is no sample.
             return {} if samples in ("NOT_FOUND", "SUCCESS") else str(samples)
+        newest = max((int(one.timeStamp) for one in samples), default=0)
+        self._told_us[zone] = max(newest, self._told_us.get(zone, 0))
         return {int(one.pid): int(one.smUtil) for one in samples}
+
+    def utilised(self) -> tuple[Utilised, ...]:
+        """Of every board that is counted, since it was asked before: the newest moment that the driver told, in
+        microseconds of its clock, is passed on (row G9)."""
+        found: list[Utilised] = []
+        for board in self._boards:
+            if board.checks or board.zone.domain != "gpu":
+                continue
+            zone = board.zone.id
+            percent = self.utilisation(zone, self._told_us.get(zone, 0))
+            found.append(Utilised(zone, {}, percent) if isinstance(percent, str) else Utilised(zone, percent))
+        return tuple(found)
 
     def close(self) -> None:
         self._closed = True

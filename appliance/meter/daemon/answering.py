@@ -65,6 +65,10 @@ class Desk:
         except OSError as error:
             log(f"refused: {error}")
             connection.send(refusal(refused_by_the_host(error, "this host")))
+        try:
+            self.book.write_edges()
+        except OSError as error:
+            log(f"an edge's lines: {error}")
 
     def _act(self, connection: Connection, asked: Request, watchers: int) -> None:
         peer = Peer(connection.number, connection.uid)
@@ -158,6 +162,7 @@ class Desk:
             cpu_unit=looker.cpu.unit,
             started_at=self._started_at,
             pid=os.getpid(),
+            discovery=self.meter.watching.discovery,
         )
 
 

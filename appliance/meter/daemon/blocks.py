@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from appliance.energy.counter import CounterZone
-from appliance.energy.readings import Event, block_line, event_line, pack, sample_line
+from appliance.energy.readings import Event, block_line_of, block_names, event_line, pack, sample_line
 from appliance.meter.daemon.columns import Column
 
 MOST_SAMPLES: Final = 200
@@ -66,7 +66,10 @@ class BlockWriter:
         values: Sequence[int | None],
         at_ns: int,
         events: Sequence[Event],
+        *,
+        names: bytes | None = None,
     ):
+        """`names`: those of these columns, where they are at hand."""
         self.zones = zones
         self.columns = columns
         self.began_ns = self.last_ns = at_ns
@@ -74,7 +77,7 @@ class BlockWriter:
         self._base = list(values)
         self._marks: list[int] = []
         self._lines = [event_line(one) for one in events]
-        self._lines.append(block_line((zone.id for zone in zones), (one.id for one in columns), values))
+        self._lines.append(block_line_of(names_of(zones, columns) if names is None else names, values))
 
     def sample(
         self, at_ns: int, values: Sequence[int | None], events: Sequence[Event] = (), mark: bool = False
@@ -115,6 +118,11 @@ class BlockWriter:
             marks=tuple(self._marks),
             level=level,
         )
+
+
+def names_of(zones: Sequence[CounterZone], columns: Sequence[Column]) -> bytes:
+    """What their heads begin with."""
+    return block_names((zone.id for zone in zones), (one.id for one in columns))
 
 
 def _differences(values: Sequence[int | None], base: Sequence[int | None]) -> list[int] | None:

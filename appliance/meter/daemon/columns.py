@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,8 +18,10 @@ from appliance.energy.readings import CpuUnit
 
 _NO_FILE: Final = frozenset({errno.ENODEV, errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EMFILE, errno.ENFILE})
 _KEY: Final = b"usage_usec "
-_PIECE: Final = 256
-"""The whole of a cgroup's counter: `usage_usec` is the first line of cpu.stat."""
+_LINE: Final = 32
+"""`usage_usec`, the widest number and its line feed: the first line of cpu.stat."""
+_PIECE: Final = 4096
+"""All of cpu.stat."""
 
 
 class CpuFile:
@@ -59,12 +62,15 @@ class CpuFile:
             return None
         if self.version == 1:
             return int(text) // self._divisor
-        if text.startswith(_KEY):
-            return int(text[11 : text.index(b"\n")])
         for line in text.splitlines():
             if line.startswith(_KEY):
                 return int(line[11:])
         return None
+
+    @property
+    def plain_fd(self) -> int:
+        """Of a file whose number stands as v2 writes it; -1 for another."""
+        return self.fd if self.version == 2 else -1
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -110,6 +116,19 @@ class Column:
         self.file.close()
         if self.monitor is not None:
             self.monitor.close()
+
+
+def read_all(columns: Sequence[Column]) -> list[int | None]:
+    """`read` of each. An edge reads everybody's: where all are v2's and there, as nearly always, no call each."""
+    pread = os.pread
+    try:
+        texts = [pread(one.file.plain_fd if one.monitor is None else -1, _LINE, 0) for one in columns]
+        if all([text[:11] == _KEY for text in texts]):  # noqa: C419  # a list is built in half the time
+            return [int(text[11 : text.index(b"\n")]) for text in texts]
+    except (OSError, ValueError):
+        # One is gone, or v1's, or has a monitor's taken off: one by one, each by its own rule.
+        pass
+    return [column.read() for column in columns]
 
 
 class CpuTimes:

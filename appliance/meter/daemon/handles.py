@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from appliance.energy.counter import CounterZone
-from appliance.energy.readings import InnerWindow
+from appliance.energy.readings import GpuSharing, InnerWindow
 from appliance.meter.daemon.blocks import Block
 from appliance.meter.daemon.columns import Column
 from appliance.meter.daemon.looking import Look
@@ -39,6 +39,7 @@ class Window:
 
     id: str
     label: str | None
+    gpu_sharing: GpuSharing = "device_total"
     blocks: list[Block] = field(default_factory=list)
     opened: Look | None = None
     opened_at: str = ""

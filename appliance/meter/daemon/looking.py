@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from appliance.energy.counter import AbsentZone, Counter, CounterZone, Occupancy
+from appliance.energy.counter import AbsentZone, Counter, CounterZone, Occupancy, Utilised
 from appliance.energy.counters import Scale, safe_period_ns
 from appliance.energy.readings import Event
-from appliance.meter.daemon.columns import Column, CpuTimes
+from appliance.meter.daemon.columns import Column, CpuTimes, read_all
 
 CPUS_ONLINE: Final = Path("/sys/devices/system/cpu/online")
 _TIGHT_NS: Final = 1_000_000
@@ -89,6 +89,11 @@ class Looker:
     def occupancy(self) -> tuple[Occupancy, ...]:
         return tuple(one for counter in self._counters for one in counter.occupancy())
 
+    def utilised(self) -> tuple[Utilised, ...]:
+        """Of the counters that know: NVML's."""
+        asked = [getattr(counter, "utilised", None) for counter in self._counters]
+        return tuple(one for ask in asked if ask is not None for one in ask())
+
     def rescan(self) -> bool:
         """True where `zones` has changed."""
         # A list, not any(): every counter is asked.
@@ -104,7 +109,7 @@ class Looker:
             readings += counter.read()
         machine = self.cpu.machine
         readings.append(None if machine is None else machine.read())
-        readings += [column.read() for column in self.columns]
+        readings += read_all(self.columns)
         ended = time.monotonic_ns()
         at_ns = (began + ended) // 2
         values, gaps = self._without_words(readings)
@@ -121,7 +126,8 @@ class Looker:
 
     def _without_words(self, readings: list[int | str | None]) -> tuple[list[int | None], tuple[Event, ...]]:
         """None where a counter gave an error's name. The counters themselves log their changes of state (row W12)."""
-        if not any(isinstance(value, str) for value in readings):
+        # Words are said by counters only, which come first.
+        if str not in map(type, readings[: len(self.zones)]):
             return readings, ()  # type: ignore[return-value]  # no word is in it
         values: list[int | None] = [None if isinstance(value, str) else value for value in readings]
         gaps: list[Event] = []

@@ -30,9 +30,13 @@ _NEW_A_TURN: Final = 32
 _MESSAGES_A_TURN: Final = 1
 """Of each connection: somebody's window opens and closes behind no more than one request of everybody else's."""
 _SECOND_NS: Final = 10**9
+_JUST_READ: Final = 16
+"""Part of a period in which an edge's sample stands for the regular one."""
 _REMOVAL_NS: Final = 5_000_000
 _POWER_NS: Final = 50_000_000
 """Sampled power is integrated: a counter of that kind is read at least so often (row G4)."""
+_BETWEEN_LINES_NS: Final = 20_000_000
+"""However many containers come."""
 _SLOW_NS: Final = 10 * _SECOND_NS
 """A watcher that has not read a whole line for so long is let go."""
 _IN: Final = select.EPOLLIN | select.EPOLLRDHUP
@@ -61,9 +65,14 @@ class Loop:
         self._chores = Chores(meter.sampler.store)
         self._epoll = select.epoll()
         self._endings = Endings(self._epoll)
+        self._watched_endings = Endings(self._epoll)
+        self._told_ns = 0
+        """When the watchers had their last line."""
         self._numbers = 0
         self._stopping = False
         self._sample_ns: int | None = None
+        self._passed_over = False
+        """The last regular sample; never two in a row."""
         self._watch_ns: int | None = None
         self._watchdog_ns = time.monotonic_ns()
         self._deaf_until_ns: int | None = None
@@ -95,6 +104,7 @@ class Loop:
 
     def _turn(self) -> None:
         self._endings.follow(self._sampler.looker.columns if self._sampler.open else (), CONTAINER)
+        self._watched_endings.follow(self._watching.columns, CONTAINER)
         backlog = any(self._may_go_on(one) for one in self._connections.values())
         events = self._epoll.poll(0 if backlog else self._timeout())
         for fd, event in events:
@@ -105,6 +115,10 @@ class Loop:
                 os.read(fd, 4096)
             elif fd in self._connections:
                 self._serve(self._connections[fd], event)
+            elif fd == self._watching.fd:
+                self._containers_came()
+            elif self._watched_endings.told(fd):
+                self._watching.read_again()
             elif self._endings.told(fd) and self._sampler.open:
                 self._sampler.mark()
         self._sample_if_due()
@@ -148,6 +162,11 @@ class Loop:
             return
         # After a stop of ours the missed ones are not made up for: the next keeps the phase.
         self._sample_ns += ((now - self._sample_ns) // period + 1) * period
+        if not self._passed_over and now - self._sampler.last_ns < period // _JUST_READ:
+            # A window's edge is a sample: another one now would only make whoever closes next wait for it.
+            self._passed_over = True
+            return
+        self._passed_over = False
         if self._sampler.tick().lost_column:
             self._desk.book.renew()
 
@@ -240,7 +259,10 @@ class Loop:
             return
         if self._watch_ns is None and connection.watching:
             self._sampler.news.clear()
-            self._watch_ns = time.monotonic_ns() + _SECOND_NS
+            self._told_ns = time.monotonic_ns()
+            self._watch_ns = self._told_ns + _SECOND_NS
+            if self._watching.fd is not None:
+                self._epoll.register(self._watching.fd, select.EPOLLIN)
         wanted = (_IN if connection.takes_more else 0) | (select.EPOLLOUT if connection.wants_to_write else 0)
         self._epoll.modify(connection.socket.fileno(), wanted)
 
@@ -260,7 +282,13 @@ class Loop:
     def _watchers(self) -> int:
         return sum(1 for one in self._connections.values() if one.watching)
 
+    def _containers_came(self) -> None:
+        """They are told of at once: what they use counts from their first line on."""
+        if self._watching.take() and self._watch_ns is not None:
+            self._watch_ns = min(self._watch_ns, max(time.monotonic_ns(), self._told_ns + _BETWEEN_LINES_NS))
+
     def _tell_watchers(self, now: int) -> None:
+        self._told_ns = now
         line = encode(self._desk.next_line())
         for connection in [one for one in self._connections.values() if one.watching]:
             if not connection.wants_to_write:
@@ -289,6 +317,7 @@ class Loop:
             connection.close()
         self._connections.clear()
         self._endings.close()
+        self._watched_endings.close()
         self._epoll.close()
         self._sampler.looker.close()
         tell("ended")

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from appliance.energy.counter import AbsentZone, CounterZone
+from appliance.energy.readings import GpuSharing
 
 MAX_BYTES: Final = 64 * 1024
 """Of one request, its line feed not counted."""
@@ -66,6 +67,8 @@ class Open:
     label: str | None = None
     inside: str | None = None
     """The window of this handle that it lies in."""
+    gpu_sharing: GpuSharing = "device_total"
+    """What the readings are to say of boards on which others are too; of no window that lies in another."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,9 @@ class StatusAnswer:
     cpu_unit: Literal["us", "ns"]
     started_at: str
     pid: int
+    discovery: Literal["off", "inotify", "looking"] = "off"
+    """How containers are found that nobody prepared: `off` while nobody watches; `looking`, once a second, where the
+    kernel does not tell."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, get_args
 
 from appliance.cgroups import METER
+from appliance.energy.readings import GpuSharing
 from appliance.meter.daemon.messages import (
     Adopt,
     Close,
@@ -46,7 +47,7 @@ def parse(line: bytes) -> Request:
     unknown = set(value) - set(known) - {"op", "v"}
     if unknown:
         raise Refused("bad_message", f"{op} has no {sorted(unknown)[0][:40]!r}")
-    asked = {name: check(value[name], name) for name, check in known.items() if name in value}
+    asked = {_FIELDS.get(name, name): check(value[name], name) for name, check in known.items() if name in value}
     missing = [name for name in _REQUIRED[op] if name not in asked]
     if missing:
         raise Refused("bad_message", f"{op} lacks {missing[0]!r}")
@@ -99,6 +100,13 @@ def _driver(value: Any, name: str) -> Driver:
     return driver
 
 
+def _sharing(value: Any, name: str) -> GpuSharing:
+    if value not in get_args(GpuSharing):
+        raise Refused("bad_message", f"{name} is none of {', '.join(get_args(GpuSharing))}")
+    sharing: GpuSharing = value
+    return sharing
+
+
 def _adopt(value: Any, name: str) -> Adopt:
     pid = value.get("pid") if isinstance(value, dict) and set(value) == {"pid"} else None
     if type(pid) is not int or not 0 < pid < 2**31:
@@ -111,12 +119,16 @@ _PARSERS: Final[dict[str, tuple[Callable[..., Request], dict[str, Callable[[Any,
         Prepare,
         {"run": _run, "trial": _optional(_trial), "roles": _roles, "driver": _driver, "adopt": _optional(_adopt)},
     ),
-    "open": (Open, {"handle": _identifier, "label": _optional(_label), "inside": _optional(_identifier)}),
+    "open": (
+        Open,
+        {"handle": _identifier, "label": _optional(_label), "inside": _optional(_identifier), "gpuSharing": _sharing},
+    ),
     "close": (Close, {"window": _identifier}),
     "release": (Release, {"handle": _identifier}),
     "status": (Status, {}),
     "watch": (Watch, {}),
 }
+_FIELDS: Final = {"gpuSharing": "gpu_sharing"}
 _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "prepare": ("run",),
     "open": ("handle",),

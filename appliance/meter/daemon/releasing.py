@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from appliance.energy.exchanges import SERVER
 from appliance.energy.readings import Header, ReadCgroup, header_line, pack
 from appliance.meter.daemon.columns import Column, CpuTimes
 from appliance.meter.daemon.given import Given
@@ -21,6 +22,7 @@ from appliance.meter.daemon.handles import Handle, Window
 from appliance.meter.daemon.looking import Looker
 from appliance.meter.daemon.messages import Named, Released
 
+MODEL: Final = "model"
 TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -82,11 +84,15 @@ def header(handle: Handle, window: Window, reader: Reader, after_ns: int | None)
         strangers_at_close=window.strangers,
         cpu_after_close_ns=after_ns,
         flags=tuple(sorted(window.flags)),
+        gpu_sharing=window.gpu_sharing,
     )
 
 
 def _named(column: Column, handle: Handle) -> ReadCgroup:
-    return ReadCgroup(column.id, column.role, "own" if handle.id in column.owners else column.opaque)
+    trial = "own" if handle.id in column.owners else column.opaque
+    if trial is None and column.role == MODEL and column.run == handle.run and handle.trial is not None:
+        trial = SERVER
+    return ReadCgroup(column.id, column.role, trial)
 
 
 def sealed(window: Window, head: Header) -> tuple[int, Named]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
+from appliance.energy.counter import CounterZone
 from appliance.energy.readings import Event
-from appliance.meter.daemon.blocks import MOST_SAMPLES, BlockWriter, Holder
+from appliance.meter.daemon.blocks import MOST_SAMPLES, BlockWriter, Holder, names_of
 from appliance.meter.daemon.columns import Column
 from appliance.meter.daemon.looking import Look, Looker, log
 from appliance.meter.daemon.store import BlockStore
@@ -40,16 +42,26 @@ class Sampler:
         """Events since the last watch line; whoever writes that line empties it."""
         self._whose = whose
         self._block: BlockWriter | None = None
+        self._utilising: list[Holder] = []
+        self._unwritten: tuple[Look, Callable[[Holder], None], Holder] | None = None
+        self._named: tuple[tuple[CounterZone, ...], tuple[Column, ...], bytes] | None = None
+        """Of the last head: mostly the next one's too."""
         self._next_head: list[Event] = []
         self._rescanned_ns = time.monotonic_ns()
         self._offset_ns = 0
         self._cpus = looker.cpus()
         self._gpus: dict[str, Event] = {}
 
+    @property
+    def last_ns(self) -> int:
+        """When the open windows were read last; 0 where none is."""
+        return 0 if self._block is None else self._block.last_ns
+
     # ------------------------------------------------------------------------------------------ moments
 
     def tick(self) -> Look:
         """The regular look."""
+        self.write_edges()
         look = self.looker.look()
         self._write(look)
         gone = any(event.word in _RENEWED for event in look.gaps)
@@ -58,28 +70,53 @@ class Sampler:
 
     def mark(self) -> Look:
         """A sample at this very moment: an inner window's edge."""
+        self.write_edges()
         look = self.looker.look()
         self._write(look, mark=True)
         return look
 
-    def join(self, window: Holder) -> Look:
-        """A window's opening: its first block begins here."""
-        look = self.looker.look()
-        self._cut(look)
-        self.open.append(window)
-        self._begin(look)
-        return look
+    def join(self, window: Holder, *, utilisation: bool = False) -> Look:
+        """A window's opening: its first block begins here. `utilisation`: who used the GPUs' SMs is read as well, for
+        as long as a window is open that wants it."""
+        return self._edge(partial(self._enter, utilisation=utilisation), window)
 
     def leave(self, window: Holder) -> Look:
         """A window's close: its last block ends here."""
-        look = self.looker.look()
-        self._cut(look)
+        return self._edge(self._part, window)
+
+    def _enter(self, window: Holder, *, utilisation: bool) -> None:
+        self.open.append(window)
+        if utilisation:
+            if not self._utilising:
+                # What was before is none of its business.
+                self.looker.utilised()
+            self._utilising.append(window)
+
+    def _part(self, window: Holder) -> None:
         self.open.remove(window)
-        self._begin(look)
+        if window in self._utilising:
+            self._utilising.remove(window)
+
+    def _edge(self, change: Callable[[Holder], None], window: Holder) -> Look:
+        """Read now, written by `write_edges`: whoever asked need not wait for the lines of everybody's windows."""
+        self.write_edges()
+        look = self.looker.look()
+        self._unwritten = (look, change, window)
         return look
+
+    def write_edges(self) -> None:
+        """Before anything else is read or changed; whoever asked for an edge has his answer then."""
+        if self._unwritten is None:
+            return
+        look, change, window = self._unwritten
+        self._unwritten = None
+        self._cut(look)
+        change(window)
+        self._begin(look)
 
     def change(self, add: Iterable[Column] = (), remove: Iterable[Column] = ()) -> None:
         """Other columns from now on; those that are removed are read once more and closed."""
+        self.write_edges()
         added, removed = tuple(add), tuple(remove)
         if not added and not removed:
             return
@@ -121,8 +158,7 @@ class Sampler:
 
     def _finish(self, block: BlockWriter) -> None:
         done = block.finish()
-        for window in self.open:
-            self.store.hold(done, window)
+        self.store.hold(done, self.open)
         self._block = None
 
     def _begin(self, look: Look) -> None:
@@ -134,7 +170,9 @@ class Sampler:
         zones, columns = self.looker.zones, self.looker.columns
         events = [*self._next_head, *look.gaps, *self.gpu_states()]
         self._next_head.clear()
-        self._block = BlockWriter(zones, columns, look.under(zones, columns), look.at_ns, events)
+        if self._named is None or self._named[0] is not zones or self._named[1] is not columns:
+            self._named = (zones, columns, names_of(zones, columns))
+        self._block = BlockWriter(zones, columns, look.under(zones, columns), look.at_ns, events, names=self._named[2])
 
     # ------------------------------------------------------------------------------------------ events
 
@@ -156,6 +194,26 @@ class Sampler:
             events += [event for event in self.gpu_states() if before.get(event.subject or "") != event]
         self.news.extend(events)
         self.news.extend(look.gaps)
+        return events + self._used() if self._utilising else events
+
+    def _used(self) -> list[Event]:
+        """Percent of SMs since the last sample, of each column and of everybody else; nothing where nobody used any.
+
+        Whoever ended between the driver's sample and this look is of no column of ours any more.
+        """
+        events: list[Event] = []
+        for one in self.looker.utilised():
+            if one.lack is not None:
+                events.append(Event("sm", subject=one.zone, word=one.lack))
+            percent: dict[tuple[str, ...], int] = {}
+            for pid, of_it in one.percent.items():
+                whose = self._whose(frozenset({pid}))[0]
+                percent[whose] = percent.get(whose, 0) + of_it
+            events += [
+                Event("sm", subject=one.zone, number=of_it, cgroups=whose)
+                for whose, of_it in sorted(percent.items())
+                if of_it
+            ]
         return events
 
     def gpu_states(self) -> list[Event]:
@@ -170,6 +228,7 @@ class Sampler:
         return states
 
     def _rescan(self, after_ns: int) -> None:
+        self.write_edges()
         now = time.monotonic_ns()
         if now - self._rescanned_ns < after_ns:
             return

@@ -3,7 +3,7 @@
 What root runs is what this imports: modules of this folder, the pure `energy`, the standard library (and NVML's binding
 where there are GPUs). Small enough to read in one sitting, in this order: messages, parsing, peers, loop,
 answering, windows, handles, placing, homes, columns, looking, sampling, blocks, store, thinning, chores,
-releasing, watch_lines.
+releasing, inotify, finding, watch_lines.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from appliance.energy.readings import Event
@@ -37,12 +37,23 @@ def thinned(blocks: Sequence[Block], spacing_ns: int) -> Block:
     events: list[Event] = []
     for place, moment in enumerate(moments[1:], start=1):
         since.update({name: number for name, number in moment.numbers.items() if number is not None})
-        events += [event for event in moment.events if event not in events]
+        _gather(events, moment.events)
         last = place == len(moments) - 1
         if last or moment.mark or (moment.at_ns - writer.last_ns >= spacing_ns and not moment.head):
             writer.sample(moment.at_ns, [since.get(name) for name in ids], events, moment.mark)
             since, events = {}, []
     return writer.finish(level=blocks[0].level + 1)
+
+
+def _gather(events: list[Event], more: Sequence[Event]) -> None:
+    """What is said twice is said once; percentages of SMs add up."""
+    for event in more:
+        same = (event.kind, event.subject, event.word, event.cgroups)
+        at = next((at for at, one in enumerate(events) if (one.kind, one.subject, one.word, one.cgroups) == same), None)
+        if event.kind == "sm" and at is not None:
+            events[at] = replace(event, number=(events[at].number or 0) + (event.number or 0) or None)
+        elif event not in events:
+            events.append(event)
 
 
 def _first(moments: Sequence[_Moment], name: str) -> int | None:

@@ -23,6 +23,7 @@ MOST_INNER: Final = 4096
 """Cases and exchanges inside one window."""
 LONGEST_NS: Final = 24 * 3600 * 10**9
 """A window is closed then, whoever forgot it; its readings are within what readings-v1 admits."""
+_AGED_EVERY_NS: Final = 10**9
 MOST_COLUMNS: Final = 4000
 """That one window may see come and go; a header of readings-v1 names no more than 4096."""
 MOST_AT_ONCE: Final = 3000
@@ -39,10 +40,19 @@ class Book:
         self._sampler = sampler
         self._places = places
         self._windows: dict[str, tuple[Handle, Inner | None]] = {}
+        self._open: set[str] = set()
+        """Of the windows. Nothing here is counted through at every turn: a hundred windows cost an edge more than it
+        takes."""
+        self._closed: list[Handle] = []
+        """Whose windows were closed since `write_edges`."""
+        self._parted: set[str] = set()
+        """Handles that outlive their client."""
+        self._aged_ns = 0
 
     @property
     def open_windows(self) -> int:
-        return sum(1 for handle, inner in self._windows.values() if _is_open(handle, inner))
+        """Inner ones too."""
+        return len(self._open)
 
     # ------------------------------------------------------------------------------------------ requests
 
@@ -72,14 +82,15 @@ class Book:
             raise Refused("bad_message", "this handle has its window: open one `inside` it, or prepare another handle")
         if not self._sampler.looker.zones and self._sampler.looker.cpu.main is None:
             raise Refused("no_counter", "this host counts neither energy nor CPU time where this meter can read it")
-        window = Window(new_id(), asked.label)
+        window = Window(new_id(), asked.label, asked.gpu_sharing)
         window.tasks_at_open = self._places.settle(handle.placed, self._sampler).get(SOLVER, frozenset())
         window.last_column = self._places.made - len(self._sampler.looker.columns) + MOST_COLUMNS
         window.cpus = self._sampler.looker.cpus()
-        window.opened = self._sampler.join(window)
+        window.opened = self._sampler.join(window, utilisation=asked.gpu_sharing == "sm_utilisation")
         window.opened_at = moment()
         handle.window = window
         self._windows[window.id] = (handle, None)
+        self._open.add(window.id)
         return Opened(window.id, tuple(zone.key for zone in window.opened.zones), window.opened_at)
 
     def _open_inner(self, asked: Open, inside: str, handle: Handle) -> Opened:
@@ -96,6 +107,7 @@ class Book:
         inner = Inner(new_id(), asked.label or "", look.at_ns)
         window.inner.append(inner)
         self._windows[inner.id] = (handle, inner)
+        self._open.add(inner.id)
         return Opened(inner.id, tuple(zone.key for zone in look.zones), moment())
 
     def close(self, window_id: str, peer: Peer) -> Closed:
@@ -109,6 +121,7 @@ class Book:
             return Closed(handle.window.closed_at)
         if inner.closed_ns is None:
             inner.closed_ns = self._sampler.mark().at_ns
+            self._open.discard(inner.id)
         return Closed(moment())
 
     def handle(self, handle_id: str, peer: Peer) -> Handle:
@@ -126,11 +139,21 @@ class Book:
             return
         window.closed = self._sampler.leave(window)
         window.closed_at = moment()
+        self._open.discard(window.id)
         for inner in window.inner:
             if inner.closed_ns is None:
                 inner.closed_ns = window.closed.at_ns
-        solver = handle.solver
-        if solver is not None:
+                self._open.discard(inner.id)
+        self._closed.append(handle)
+
+    def write_edges(self) -> None:
+        """What an edge leaves to do once whoever asked for it has his answer."""
+        self._sampler.write_edges()
+        while self._closed:
+            handle = self._closed.pop()
+            window, solver = handle.window, handle.solver
+            if window is None or solver is None:
+                continue
             try:
                 window.strangers = bool(solver.tasks() - window.tasks_at_open)
             except OSError as error:
@@ -141,7 +164,9 @@ class Book:
     def take_out(self, handle: Handle) -> None:
         """Out of the book and of the columns; its cgroups are still there, its window's blocks too."""
         self.close_window(handle)
+        self.write_edges()
         del self.handles[handle.id]
+        self._parted.discard(handle.id)
         if handle.window is not None:
             for inner in handle.window.inner:
                 self._windows.pop(inner.id, None)
@@ -164,22 +189,29 @@ class Book:
         for handle in [one for one in self.handles.values() if one.connection == connection]:
             handle.connection = None
             handle.expires_ns = time.monotonic_ns() + KEPT_NS
+            self._parted.add(handle.id)
             if handle.window is not None and handle.window.closed is None:
                 handle.window.flags.add("client_died")
                 self.close_window(handle)
+        self.write_edges()
 
     def expire(self, now_ns: int) -> None:
-        for handle in list(self.handles.values()):
+        for handle in [self.handles[one] for one in self._parted]:
             if handle.expires_ns is not None and now_ns >= handle.expires_ns:
                 self.drop(handle)
-            elif handle.window is not None and handle.window.is_older_than(LONGEST_NS, now_ns):
+        if now_ns < self._aged_ns:
+            return
+        self._aged_ns = now_ns + _AGED_EVERY_NS
+        for handle in self.handles.values():
+            if handle.window is not None and handle.window.is_older_than(LONGEST_NS, now_ns):
                 handle.window.flags.add("ended_early")
                 self.close_window(handle)
 
     def deadlines(self) -> Iterator[int]:
-        for handle in self.handles.values():
-            if handle.expires_ns is not None:
-                yield handle.expires_ns
+        for one in self._parted:
+            expires_ns = self.handles[one].expires_ns
+            if expires_ns is not None:
+                yield expires_ns
 
     def renew(self) -> None:
         """Cgroups that are gone leave the columns; another of the same name takes their place (row C7)."""
@@ -210,12 +242,6 @@ class Book:
     def _yours(handle: Handle, peer: Peer) -> None:
         if handle.uid != peer.uid:
             raise Refused("not_yours", "another user's")
-
-
-def _is_open(handle: Handle, inner: Inner | None) -> bool:
-    if inner is not None:
-        return inner.closed_ns is None
-    return handle.window is not None and handle.window.closed is None
 
 
 def new_id() -> str:

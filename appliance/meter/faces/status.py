@@ -11,6 +11,9 @@ from appliance.meter.faces.watching import absent_of, zone_of
 _NO_BOARDS: Final = "LIBRARY_NOT_FOUND"
 """NVIDIA's: a host without its boards lacks nothing."""
 
+_DISCOVERY: Final = {"inotify": "told of by the kernel", "looking": "looked for once a second"}
+"""While somebody watches; else nothing is said."""
+
 
 def status_lines(socket: str, found: Mapping[str, Any]) -> Iterator[str]:
     """Raises MeterRefused where it is no status of a daemon that we know."""
@@ -52,4 +55,6 @@ def _lines(socket: str, found: Mapping[str, Any]) -> Iterator[str]:
     gaps = ", ".join(f"{count} {reason}" for reason, count in sorted(found["gaps"].items()) if count)
     yield f"windows   {found['windows']} open"
     yield f"gaps      {gaps or 'none'}"
+    if found.get("discovery") in _DISCOVERY:
+        yield f"watched   containers are {_DISCOVERY[found['discovery']]}"
     yield f"cpu       {float(found['cpuSeconds']):.2f} s of its own"

@@ -1,4 +1,4 @@
-"""The bundled smoke suite, as far as it can be judged without running it."""
+"""The bundled suites, as far as they can be judged without running them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,24 @@ import pytest
 from appliance.bundle import shipped
 from appliance.digests import tree_entries
 from appliance.tasks.model import Task
-from appliance.tasks.reader import read_suite, require_reference
+from appliance.tasks.reader import read_suite
+from appliance.trials.grading.reference import reference_changes
 
-SUITE = read_suite(shipped("tasks") / "smoke")
-EACH = pytest.mark.parametrize("task", SUITE.tasks, ids=lambda task: task.spec.name)
+SMOKE = read_suite(shipped("tasks") / "smoke")
+MIX = read_suite(shipped("tasks") / "mix")
+EACH = pytest.mark.parametrize("task", (*SMOKE.tasks, *MIX.tasks), ids=lambda task: task.spec.name)
 
 
 def listed_ids(task: Task) -> tuple[str, ...]:
     return (*task.spec.oracle.fail_to_pass, *task.spec.oracle.pass_to_pass)
+
+
+def changed_files(task: Task) -> dict[str, bytes]:
+    """Path to content of what the reference leaves, be it a tree or a patch."""
+    changes = reference_changes(task)
+    assert changes is not None
+    assert all(entry.kind == "file" for entry in changes.entries)
+    return {entry.path.decode(): bytes(entry.content) for entry in changes.entries}
 
 
 def ids_in(path: str, text: str) -> set[str]:
@@ -29,14 +39,36 @@ def ids_in(path: str, text: str) -> set[str]:
     return set(re.findall(r"^test\('([^']+)'", text, re.M))
 
 
-def test_the_suite_has_eight_tasks_in_three_languages() -> None:
+def test_smoke_has_eight_tasks_in_three_languages() -> None:
     """At least eight tasks over Python, C and JavaScript, in two report formats (J13, J14)."""
-    images = Counter(task.spec.image for task in SUITE.tasks)
-    assert len(SUITE.tasks) >= 8
+    images = Counter(task.spec.image for task in SMOKE.tasks)
+    assert len(SMOKE.tasks) >= 8
     assert images["base"] >= 4
     assert images["c"] >= 2
     assert images["node"] >= 2
-    assert {task.spec.oracle.format for task in SUITE.tasks} == {"junit", "tap"}
+    assert {task.spec.oracle.format for task in SMOKE.tasks} == {"junit", "tap"}
+
+
+def test_mix_has_twelve_tasks_of_one_to_many_files_in_three_languages() -> None:
+    """At least twelve tasks; references from one file up to several, one of them a new one (issue 6, 7)."""
+    images = Counter(task.spec.image for task in MIX.tasks)
+    sizes = {task.spec.name: len(changed_files(task)) for task in MIX.tasks}
+    assert len(MIX.tasks) >= 12
+    assert min(images["base"], images["c"], images["node"]) >= 4
+    assert {task.spec.oracle.format for task in MIX.tasks} == {"junit", "tap"}
+    assert min(sizes.values()) == 1
+    assert sum(size > 1 for size in sizes.values()) >= 4
+    assert any(not (task.before / path).exists() for task in MIX.tasks for path in changed_files(task))
+
+
+def test_no_name_and_no_file_is_in_both_suites() -> None:
+    """Two suites of their own: no task, no prompt and no test stands in both (J13)."""
+    assert not {task.spec.name for task in SMOKE.tasks} & {task.spec.name for task in MIX.tasks}
+    contents = [
+        {content for task in suite.tasks for _, _, content in tree_entries(task.folder / "tests")}
+        for suite in (SMOKE, MIX)
+    ]
+    assert not contents[0] & contents[1]
 
 
 @EACH
@@ -79,20 +111,23 @@ def test_the_solution_is_reached_through_the_subject_alone(task: Task) -> None:
 @EACH
 def test_the_reference_changes_files_of_before_and_no_test(task: Task) -> None:
     """A reference holds what the fix changes, nothing that is as before, nothing hidden (J13)."""
-    before = {path: content for path, _, content in tree_entries(task.before)}
-    after = {path: content for path, _, content in tree_entries(require_reference(task))}
-    assert after
-    assert all(before[path] != content for path, content in after.items())
-    assert not set(after) & set(task.spec.test_files)
+    if task.folder.joinpath("reference").is_dir():
+        before = {path: content for path, _, content in tree_entries(task.before)}
+        after = {path: content for path, _, content in tree_entries(task.folder / "reference")}
+        assert all(before.get(path) != content for path, content in after.items())
+    changed = changed_files(task)
+    assert changed
+    assert not set(changed) & set(task.spec.test_files)
 
 
 @EACH
 def test_nothing_is_open_and_limits_are_small(task: Task) -> None:
-    """No network; what a laptop has to spare (H5, H10)."""
+    """No network; what a laptop has to spare, and for mix the time that a model on two cores takes and the memory of an
+    agent on Node (H5, H10)."""
     limits = task.spec.limits
     assert task.spec.network == "none"
-    assert (limits.wall_seconds, limits.test_seconds) == (300, 60)
-    assert limits.memory_mib <= 1024
+    assert (limits.wall_seconds, limits.test_seconds) == (300 if task in SMOKE.tasks else 900, 60)
+    assert limits.memory_mib <= (1024 if task in SMOKE.tasks else 2048)
     assert limits.disk_mib <= 64
 
 

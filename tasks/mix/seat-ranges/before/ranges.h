@@ -1,0 +1,24 @@
+#ifndef RANGES_H
+#define RANGES_H
+
+#include <stddef.h>
+
+#define MAX_SEAT 9999
+
+struct range {
+    int first;
+    int last;
+};
+
+struct ranges {
+    struct range item[16];
+    size_t count;
+};
+
+/* Reads a list as "1-3,7". Returns 0, or -1 when it is no list of seats from 1 to MAX_SEAT. */
+int ranges_read(struct ranges *ranges, const char *text);
+/* How many seats are in the list. */
+long ranges_seats(const struct ranges *ranges);
+void ranges_print(const struct ranges *ranges);
+
+#endif
