@@ -169,20 +169,30 @@ def _found(record: BaseModel) -> list[tuple[str, BlobRef | Stream]]:
     return found
 
 
-def _look(value: object, path: str, found: list[tuple[str, BlobRef | Stream]]) -> None:
-    if isinstance(value, BaseModel):
-        if isinstance(value, BlobRef | Stream):
-            found.append((path, value))
-        held = value.__dict__
-        for name, step in _ways(type(value)):
-            if (inner := held[name]) is not None:
-                _look(inner, path + step, found)
-    elif isinstance(value, tuple):
-        for at, item in enumerate(value):
-            _look(item, f"{path}[{at}]", found)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _look(item, f"{path}.{key}", found)
+def _look(value: BaseModel, path: str, found: list[tuple[str, BlobRef | Stream]]) -> None:
+    model = type(value)
+    if model is BlobRef or model is Stream:
+        found.append((path, value))  # type: ignore[arg-type]
+    held = value.__dict__
+    for name, step in _ways(model):
+        inner = held[name]
+        if inner is None:
+            continue
+        if isinstance(inner, BaseModel):
+            _look(inner, path + step, found)
+        else:
+            _look_into(inner, path + step, found)
+
+
+def _look_into(several: object, path: str, found: list[tuple[str, BlobRef | Stream]]) -> None:
+    if isinstance(several, BaseModel):
+        _look(several, path, found)
+    elif isinstance(several, tuple):
+        for at, item in enumerate(several):
+            _look_into(item, f"{path}[{at}]", found)
+    elif isinstance(several, dict):
+        for key, item in several.items():
+            _look_into(item, f"{path}.{key}", found)
 
 
 @cache

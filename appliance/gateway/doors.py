@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from appliance.gateway.answering import Answering, Terms
 from appliance.gateway.budget import Ledger
 from appliance.gateway.connections import AgentConnection, Incoming, Room
+from appliance.gateway.credentials import SHORTEST_SECRET
 from appliance.gateway.drafts import Draft
 from appliance.gateway.recording import Recorder
 from appliance.gateway.upstreams.cassettes import Cassettes
@@ -51,7 +52,7 @@ class Door:
         self._terms, self._watch, self._watching, self._on_loop = terms, watch, watching, on_loop
         self._forget = forget
         self._opened = time.monotonic()
-        secrets = frozenset(secret.encode() for secret in terms.upstream.secrets)
+        secrets = frozenset(secret.encode() for secret in terms.upstream.secrets if len(secret) >= SHORTEST_SECRET)
         self._recorder = Recorder(terms.folder, terms.prices_at, secrets)
         self._recording = ThreadPoolExecutor(1, thread_name_prefix="model-gateway-record")
         self._room = Room(terms.bounds.bodies_bytes)

@@ -52,6 +52,12 @@ def lacking_flags(cpuinfo: str) -> tuple[str, ...]:
     return tuple(flag for flag in _FLAGS if told and any(flag not in flags for flags in told))
 
 
+def devices(listed: str) -> tuple[str, ...]:
+    """Names in what `llama-server --list-devices` prints: `CUDA0` of `  CUDA0: NVIDIA H100 (81000 MiB, ...)`."""
+    lines = listed.partition("Available devices:")[2].splitlines()
+    return tuple(line.split(":")[0].strip() for line in lines if line.startswith(" ") and ":" in line)
+
+
 def server_argv(planned: PlannedServer, model: str) -> tuple[str, ...]:
     """One slot, whose own cache alone is used from one request to the next: equal requests get equal answers (rows M10,
     M11). A path for slots is what lets them be emptied; nothing is written there."""
@@ -185,9 +191,22 @@ class ModelServer:
             )
         )
         self._engine.start(self._container)
+        if self._planned.gpus:
+            self._refuse_without_device(self._container)
         self._thread = threading.Thread(target=self._serve, args=(self._container,), name="model-server", daemon=True)
         self._thread.start()
         self._wait()
+
+    def _refuse_without_device(self, container: str) -> None:
+        """A record that says GPU is never of an engine that had none: the one that ships is built for the CPU alone."""
+        ended = self._engine.execute(container, ExecSpec((PROGRAM, "--list-devices"), workdir="/", timeout_seconds=60))
+        if ended.exit != 0 or not devices(ended.stdout.kept.decode(errors="replace")):
+            raise HostRefused(
+                "the engine sees no GPU in its container",
+                where="--gpus",
+                mend="leave it away, or give an images/llama of your own that is built with a GPU backend",
+                reason="no_gpu",
+            )
 
     def _make_folder(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

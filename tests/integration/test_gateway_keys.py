@@ -16,7 +16,20 @@ import pytest
 
 from appliance.gateway.exchange import WireForm
 from appliance.gateway.upstreams.provider import provider_upstream
-from tests.door_bench import FORMS, KEY, agent_of, ask, body_of, drained, gateway_of, raw, request_of, target_of
+from tests.door_bench import (
+    FORMS,
+    KEY,
+    agent_of,
+    ask,
+    body_of,
+    cassette_of,
+    drained,
+    gateway_of,
+    provider_of,
+    raw,
+    request_of,
+    target_of,
+)
 from tests.scripted_model import ScriptedModel, Status
 
 _AGENTS = "sk-agents-own-J8dK2mX0vB7nQ4wR"
@@ -184,3 +197,14 @@ def test_an_agent_that_knows_the_key_is_given_away_by_nothing_that_is_kept(tmp_p
         _search(tmp_path, KEY)
         assert KEY.encode() not in model.asked[0].body
         assert model.asked[0].header("x-note") == "*" * len(KEY)
+
+
+def test_a_placeholder_for_a_key_takes_nothing_out_of_what_is_kept(tmp_path: Path) -> None:
+    """Row M14: `x` for a server without keys is no secret: else every x would be gone, and no replay held."""
+    with ScriptedModel(key="x") as model:
+        with gateway_of(None, upstream=provider_of(model, key="x"), folder=tmp_path) as gateway:
+            door = gateway.open("a")
+            with agent_of(door) as agent:
+                assert ask(agent, text="six boxes").status_code == 200
+            cassette = cassette_of(door.finish().cassette, tmp_path / "read")
+        assert b"six boxes" in cassette.exchanges[0].asked.body
