@@ -37,7 +37,8 @@ KEY_VARIABLE = "APPLIANCE_TEST_KEY"
 ODD = "--fix it: \"quotes\", 'more of them', $HOME `id` {prompt} {{task}} %s <b>, ünïcödé; then: "
 """In front of a task's prompt: what shells, templates and readers of flags would change."""
 LOOK = Run(
-    'date; date +%F; printf "hostname: "; hostname; uname -a; ls -la; echo PID $$; echo ${PATH##*/codex-arg0??????:}',
+    'date; date +%F; printf "hostname: "; hostname; printf "user: "; id -u; uname -a; ls -la; echo PID $$; '
+    "echo ${PATH##*/codex-arg0??????:}",
     text="I look around first.",
 )
 

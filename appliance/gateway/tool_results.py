@@ -81,7 +81,7 @@ def _anthropic(turn: dict[str, Any], path: str, left: _Left) -> dict[str, Any]:
 
 
 def _chat(turn: dict[str, Any], path: str, left: _Left) -> dict[str, Any]:
-    if turn.get("role") in {"tool", "function"}:
+    if turn.get("role") in ("tool", "function"):  # any value may stand there, a list too
         return left.out(turn, ("content",), path, turn.get("tool_call_id", turn.get("name")))
     return turn
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from appliance.records.record import Record
 from tests.agents_bench import GIVEN, MODEL, ODD, ROOT, TOKENS, Tried, elsewhere, replayed, texts, tried
 
 pytestmark = pytest.mark.agents
+PROMPT_BYTES = {"claude": 24_000}
 ROUNDS = frozenset({"aider"})
 """It prints thousands of tokens rounded, so nothing is claimed."""
 
@@ -65,13 +67,27 @@ def test_the_prompt_arrives_to_the_letter(recorded: Tried) -> None:
 
 
 def test_its_tools_see_the_tasks_image(recorded: Tried) -> None:
-    """The path to programs, the host's name and the folder are the container's (M18)."""
+    """The path to programs, the host's name and the folder are the container's, and none of them is root (M8, M18)."""
     if recorded.given.agent == "aider":
         pytest.skip("aider gives its model no tools")
     said = "\n".join(texts(recorded.asked[1].json))
     assert "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" in said
     assert "hostname: bench" in said
+    assert re.search(r"user: 1000\b", said)
     assert " billing" in said
+
+
+def test_the_size_of_its_prompt_and_its_joules_are_on_record(recorded: Tried, tmp_path: Path) -> None:
+    """The first request's bytes are in the cassette, and its file fixes the flags that make it small: claude's 89 kB
+    are not sent (M7).
+    """
+    (trial,) = Record.read(recorded.record).trials
+    assert trial.cassette is not None
+    exchanges = read_cassette(recorded.record.parents[1] / "blobs/sha256" / trial.cassette.sha256, tmp_path).exchanges
+    first = next(one.asked.body for one in exchanges if one.exchange.act == "generate")
+    assert 0 < len(first) < PROMPT_BYTES.get(recorded.given.agent, 80_000)
+    assert trial.energy is not None
+    assert "solver" in trial.energy.by_role
 
 
 def test_every_exchange_lies_in_its_cassette(recorded: Tried, tmp_path: Path) -> None:

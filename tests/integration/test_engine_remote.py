@@ -99,4 +99,4 @@ def test_a_run_on_a_remote_engine_states_cpu_time_from_one_shot_statistics(
     assert trial.wall_seconds is not None
     assert 0 < used <= trial.wall_seconds * 1.5
     assert "times" in trial.harvest.changed if trial.harvest else False
-    assert remote.cpu_ns(ended.run, "00000") is None
+    assert remote.cpu_ns(ended.run, "00000", "solver") is None

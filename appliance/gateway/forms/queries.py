@@ -42,7 +42,7 @@ def query_of(route: Route, asked: Asked) -> Query:
     if route.form == "gemini":
         # The path is what decides; a body may repeat it.
         model = None if route.model is None else _named(route.model)
-        if body.get("model") not in {None, model, f"models/{model}"}:
+        if body.get("model") not in (None, model, f"models/{model}"):  # any value may stand there, a list too
             raise OtherModel("the body names another model than the path")
         return Query(model, route.stream, _answer_tokens(body))
     stream = body.get("stream")
