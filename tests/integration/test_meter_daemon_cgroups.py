@@ -451,7 +451,8 @@ def test_a_release_that_waits_keeps_no_other_threads_window_waiting(client: Mete
 
 
 def test_the_runs_own_cgroups_are_prepared_once_a_run_and_belong_to_no_trial(client: MeterClient, run: str) -> None:
-    """`harness` and `model` under the run; in a trial's window they are columns of nobody. (formats 5)"""
+    """`harness` and `model` under the run; in a trial's window they are columns of nobody's but
+    the run's, whose model server is told apart: its time inside an exchange is the trial's. (formats 5)"""
     own = client.prepare(run, None, ["harness", "model"])
     assert own.cgroups == {role: f"/bench-appliance/{run}/{role}" for role in ("harness", "model")}
     with pytest.raises(MeterRefused):
@@ -460,7 +461,7 @@ def test_the_runs_own_cgroups_are_prepared_once_a_run_and_belong_to_no_trial(cli
     opened = client.open(prepared.handle)
     readings = end(client, prepared, opened)
     assert {one.role: one.trial for one in readings.header.cgroups} == {
-        "meter": None, "harness": None, "model": None, "solver": "own",
+        "meter": None, "harness": None, "model": "run", "solver": "own",
     }  # fmt: skip
     client.release(own.handle)
     assert folders(f"/bench-appliance/{run}") == []
