@@ -215,8 +215,7 @@ def _stamps_of(
 
 def _prices(plan: TrialPlan) -> PricesStamp | None:
     """Of the lists that a provider's answers were priced by."""
-    if plan.upstream is None or plan.upstream.provider in ("local", "compatible"):
-        return None
     from appliance.gateway.prices import stamp
+    from appliance.gateway.pricing import is_sold
 
-    return stamp()
+    return stamp() if plan.upstream is not None and is_sold(plan.upstream.provider) else None
