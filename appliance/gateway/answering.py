@@ -91,7 +91,7 @@ class Answering:
         except (asyncio.CancelledError, Lost):
             self._interrupted(draft)
             raise
-        except (ValueError, RecursionError, OverflowError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             # What nobody thought of that an agent can say or provoke: it costs the exchange, and no trial.
             words = f"what the gateway cannot take: {type(error).__name__}"
             self.tally.faults.append(f"exchange {order}: {words}")

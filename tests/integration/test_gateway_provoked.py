@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.door_bench import (
     ask,
     body_of,
     cassette_of,
+    credentials_of,
     drained,
     gateway_of,
     raw,
@@ -121,12 +122,21 @@ def test_a_status_that_http_does_not_have_is_the_provider_s_failure(tmp_path: Pa
     assert "999" in (traffic.detail or "")
 
 
-def test_what_nobody_thought_of_costs_an_exchange_and_no_trial(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda *_: "\udc00".encode(),
+        lambda *_: {[]},  # type: ignore[list-item]
+        lambda *_: {}["a name"],
+        lambda *_: [].get("a name"),  # type: ignore[attr-defined]
+        lambda *_: int(1e309),
+    ],
+    ids=["bytes", "a list where a text is", "a name that is not there", "a list where an object is", "a number"],
+)
+def test_what_nobody_thought_of_costs_an_exchange_and_no_trial(
+    odd: Callable[..., object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Row M13: it is refused, recorded, and said in the faults."""
-
-    def odd(*_: object) -> None:
-        "\udc00".encode()
-
     with ScriptedModel(key=KEY) as model, gateway_of(model) as gateway:
         door = gateway.open("a")
         with agent_of(door) as agent:
@@ -196,6 +206,19 @@ def test_no_second_model_is_named_in_any_spelling(form: WireForm, more: str, why
         assert model.saw == []
     assert got.status_code == {"malformed": 400, "model": 404}[why]
     assert recorded.exchange.refused == why
+
+
+@pytest.mark.parametrize("value", [[], {}, 1, True, ["scripted"]])
+def test_gemini_s_body_may_hold_any_value_as_its_model_and_is_refused(value: object) -> None:
+    """Row M13: also one that no set can hold."""
+    with ScriptedModel(key=KEY) as model, gateway_of(model, "gemini") as gateway:
+        door = gateway.open("a")
+        with agent_of(door) as agent:
+            body = {**body_of("gemini"), "model": value}
+            got = agent.post(target_of("gemini"), json=body, headers=credentials_of("gemini"))
+        traffic = door.finish()
+    assert got.status_code in (400, 404)
+    assert (traffic.failed, traffic.faults, len(model.asked)) == (None, (), 0)
 
 
 def test_gemini_s_body_names_no_other_model_than_its_path() -> None:
