@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,9 +43,7 @@ class OverlayWorkspace:
         """Raises OSError where this host cannot do it, HostRefused where it lacks mke2fs."""
         lower = materialised(pristine, places.trees)
         template = disk_template(places.templates, disk_mib)
-        scratch = places.scratch(run)
-        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        workspace = cls(Path(tempfile.mkdtemp(prefix="w", dir=scratch)), pristine)
+        workspace = cls(places.workspace_scratch(run), pristine)
         try:
             workspace._build(lower, template)
         except BaseException:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +37,16 @@ class Places:
         if not RUN_ID.match(run):
             raise ValueError(f"{run!r} is no run id: letters, digits and underscores, at most 64")
         return self.state / "scratch" / run
+
+    def workspace_scratch(self, run: str) -> Path:
+        """A new folder under `scratch(run)`, which whichever workspace of the run is its last removes at any moment."""
+        home = self.scratch(run)
+        while True:
+            # Not exist_ok: that looks a second time, and finds it gone.
+            with contextlib.suppress(FileExistsError):
+                home.mkdir(parents=True, mode=0o700)
+            with contextlib.suppress(FileNotFoundError):
+                return Path(tempfile.mkdtemp(prefix="w", dir=home))
 
 
 def places() -> Places:

@@ -6,8 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -60,9 +59,14 @@ class VolumeWorkspace:
     """The holder is made of the container's own image when the volume is first mounted; it never writes."""
 
     def __init__(
-        self, engine: VolumeEngine, pristine: Pristine, disk_mib: int, labels: Mapping[str, str], scratch: Path | None
+        self,
+        engine: VolumeEngine,
+        pristine: Pristine,
+        disk_mib: int,
+        labels: Mapping[str, str],
+        scratch: Callable[[], Path] | None,
     ):
-        """`scratch`: where large contents of the harvest go; None for a workspace that is never harvested."""
+        """`scratch` makes the folder for large contents of the harvest; None: this workspace is never harvested."""
         self._engine = engine
         self._pristine = pristine
         self._disk_mib = disk_mib
@@ -128,8 +132,7 @@ class VolumeWorkspace:
         holder = self._held()
         if self._scratch is None:
             raise AssertionError("this workspace was opened without a harvest")
-        self._scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._spill = Path(tempfile.mkdtemp(prefix="w", dir=self._scratch))
+        self._spill = self._scratch()
         # Before the stream: an engine locks the container until its archive is read.
         sockets = self._sockets(holder)
         return tar_changes(

@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -59,7 +60,7 @@ class HostWorkspaces:
                 # No loop devices, no overlay, no mke2fs: as on a host where we are not root.
                 with self._guard:
                     self._kind, self._why = "volume", str(error)
-        scratch = self._where.scratch(run) if harvested else None
+        scratch = partial(self._where.workspace_scratch, run) if harvested else None
         return VolumeWorkspace(self._engine, tree, disk_mib, labels, scratch)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from appliance.engine.connection import Address, agreed_version, engine_address,
 from appliance.engine.hardening import PROFILE, container_body
 from appliance.engine.laying import lay_entries, refuse_unsafe
 from appliance.engine.mounting import copy_sparse
+from appliance.engine.places import Places
 from appliance.errors import HostRefused
 from appliance.ports import ContainerSpec, EngineFailed, Evidence, Mount, TreeEntry
 from appliance.tasks.model import Limits
@@ -277,6 +280,23 @@ def test_a_sparse_copy_is_equal_and_sparse(tmp_path: Path) -> None:
     copy_sparse(source, target)
     assert source.read_bytes() == target.read_bytes()
     assert target.stat().st_blocks * 512 < 1 << 20
+
+
+def test_a_workspace_opens_while_another_of_its_run_closes_as_the_last(tmp_path: Path) -> None:
+    """The run's folder goes with its last workspace; whoever opens one in that moment makes it anew (H13)."""
+    where = Places(tmp_path / "locks", tmp_path / "state")
+
+    def opened_and_closed() -> None:
+        for _ in range(2000):
+            folder = where.workspace_scratch("run")
+            folder.rmdir()
+            with contextlib.suppress(OSError):
+                folder.parent.rmdir()
+
+    with ThreadPoolExecutor(4) as pool:
+        for ended in [pool.submit(opened_and_closed) for _ in range(4)]:
+            ended.result()
+    assert list((tmp_path / "state" / "scratch").iterdir()) == []
 
 
 def test_a_sidecar_has_no_network_of_its_own_and_a_model_server_may_have_gpus() -> None:
