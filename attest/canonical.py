@@ -172,11 +172,14 @@ def _bounded_int(text: str) -> int:
 
 def _refuse_deep_nesting(content: bytes) -> None:
     """Bounds depth before the recursive parser sees it; brackets inside strings do not count."""
-    if content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
+    brackets = content.translate(_ONE_KIND, _NO_BRACKETS)
+    if brackets.count(b"[") <= MAX_DEPTH:
         return
-    bare = content.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in content else content
+    if b"\\" in content:
+        bare = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+        brackets = bare.translate(_ONE_KIND, _NO_BRACKETS)
     # Of a run of quotes two by two stand for nothing: what is left has a string only where brackets are in one.
-    brackets = bare.translate(_ONE_KIND, _NO_BRACKETS).replace(b'""', b"")
+    brackets = brackets.replace(b'""', b"")
     brackets = _STRING.sub(b"", brackets) if b'"' in brackets else brackets
     for _ in range(MAX_DEPTH):
         # The innermost pairs, all of them at once.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 import tempfile
 import threading
@@ -69,6 +70,9 @@ class ModelGateway:
         self._thread.start()
         # The prices are read once, and not in the middle of the first exchange.
         cost_of_tokens(at_most(1, 1), self._model, self._provider, datetime.now(UTC))
+        # What stands by now stays: going through all of it again would hold an exchange up for tens of milliseconds.
+        gc.collect()
+        gc.freeze()
         return self
 
     def __exit__(
@@ -85,6 +89,7 @@ class ModelGateway:
             self._loop.close()
             self._watching.shutdown()
             shutil.rmtree(self._home, ignore_errors=True)
+            gc.unfreeze()
 
     def open(self, trial: str, *, replay: Path | None = None, watch: ExchangeWatch | None = None) -> Door:
         """Raises InputRefused for a cassette that is none, ValueError for a trial that was opened before."""

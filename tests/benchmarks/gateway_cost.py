@@ -8,6 +8,7 @@ the road is followed by one straight to the server, so that both see the same ma
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import resource
 import shutil
@@ -125,6 +126,8 @@ def passing(direct: Agent, through: Agent) -> None:
 
 def _serve(fill: int) -> None:
     with ScriptedModel(Say(_TEXT, fill_bytes=fill)) as model:
+        gc.collect()
+        gc.freeze()  # as the gateway does: the server's own pauses are nobody's to add
         print(model.port, flush=True)
         sys.stdin.read()
 

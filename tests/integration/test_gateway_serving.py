@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import json
 import stat
 import threading
+import weakref
 import zlib
 from pathlib import Path
 
@@ -215,6 +217,25 @@ def test_both_connections_are_kept_between_exchanges() -> None:
                     rest += agent.recv(65536)
                 assert json.loads(rest)["type"] == "message"
         assert len({seen.connection for seen in model.asked}) == 1
+
+
+def test_no_collection_while_it_serves_goes_through_what_stood_before() -> None:
+    """Figures: all that a large program holds takes tens of milliseconds, in the middle of an exchange."""
+
+    class Standing:
+        """Dead in a cycle as soon as nothing else holds it."""
+
+        def __init__(self) -> None:
+            self.me = self
+
+    standing = Standing()
+    seen = weakref.ref(standing)
+    with ScriptedModel(key=KEY) as model, gateway_of(model):
+        del standing
+        gc.collect()
+        assert seen() is not None
+    gc.collect()
+    assert seen() is None
 
 
 def test_exchanges_at_the_same_time_are_numbered_as_they_arrive_and_mixed_up_by_nobody(tmp_path: Path) -> None:
