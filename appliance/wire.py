@@ -118,6 +118,8 @@ EXACT: Final = compared("exact")
 """Equal whatever the solver: what was asked."""
 OUTCOME: Final = compared("exact", "rate")
 """Equal where the solver is deterministic; as a rate where a live model answers."""
+TOKENS: Final = compared("exact", "informative")
+"""Equal where recorded answers are given again; what a live model takes is shown side by side."""
 INFORMATIVE: Final = compared("informative")
 """Shown side by side, never judged: clocks, hosts, paths."""
 ENERGY_BAND: Final = compared("energy_band")

@@ -171,6 +171,12 @@ def _refuse_two_meanings(roots: tuple[KnownRoot, ...], roots_file: Path) -> None
             )
 
 
+_OF_ONES_OWN: Final = (
+    "appliance trust init, for what you sign; for what somebody else did: --trusted-root FILE and the words after it, "
+    "as his `appliance trust export` prints them"
+)
+
+
 def find_root(roots_file: Path, name: str) -> PinnedRoot:
     roots = known_roots(roots_file)
     for root in roots:
@@ -181,7 +187,7 @@ def find_root(roots_file: Path, name: str) -> PinnedRoot:
         "trust_root",
         f"no root called {name!r} is known here (known: {', '.join(names) or 'none'})",
         where=str(roots_file),
-        mend="appliance trust init" if name == "local" else _meant(name, names) or "add a [[root]] entry",
+        mend=_OF_ONES_OWN if name == "local" else _meant(name, names) or "add a [[root]] entry",
     )
 
 

@@ -34,6 +34,7 @@ from appliance.scratch import shared_scratch
 from appliance.solvers.definition import SolverDefinition
 from appliance.solvers.finding import find_solver
 from appliance.trials.adapters import reachable_engine, this_machine
+from appliance.trials.folder import RunFolder, refuse_taken
 from appliance.trials.models import ModelSources
 from appliance.trials.session import RunOptions, new_run_id, run_plans
 from appliance.trials.stamps import Subject
@@ -101,6 +102,7 @@ def carry_out(ask: Ask) -> int:
     mode = mode_of(record, keys, ask.replay)
     _refuse_unasked_model(ask, mode)
     folder = ask.out or Path("runs") / f"reproduced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    refuse_taken(RunFolder(folder), resumable=False)
     refuse_beyond(record.plan, host_caps(folder, **ask.caps), where)
     with ExitStack() as stack:
         scratch = stack.enter_context(shared_scratch())

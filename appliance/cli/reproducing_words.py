@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,8 @@ from appliance.records.verdict import Verdict, VerdictPart
 
 _SHOWN: Final = 20
 _SHOWN_DIFF: Final = 60
+_NAME: Final = re.compile(r"\$\.(?:trials\[\d+\]\.|summary\.passes\[\d+\]\.)?(\w+)")
+"""Of the field at a path: a trial's or a pass's own, else the record's."""
 """Lines."""
 
 
@@ -79,7 +82,8 @@ def say_verdict(verdict: Verdict, path: Path, *, as_json: bool) -> None:
         line(f"{'':<10}to run with the recorded one: --at-recorded-commit, or install that version")
     differing = [field for field in verdict.fields if not field.equal and field.compare == "informative"]
     if differing:
-        line(f"{'else':<10}{len(differing)} informative fields differ (clocks, hosts, wall); {path} lists them")
+        names = dict.fromkeys(found[1] for field in differing if (found := _NAME.match(field.path)))
+        line(f"{'else':<10}{len(differing)} informative fields differ: {', '.join(names)}; {path} lists them")
     note(f"verdict in {path}")
 
 

@@ -23,7 +23,7 @@ from appliance.energy.estimators import active_watts
 from appliance.errors import AttestationRefused, HostRefused, TrialsIncomplete, UsageRefused
 from appliance.files import writing_atomically
 from appliance.meter.opening import Decided
-from appliance.records.plan import RunPlan, TrialPlan
+from appliance.records.plan import PlannedUpstream, RunPlan, TrialPlan
 from appliance.tasks.archive import refuse_unarchivable
 from appliance.trials.adapters import host_gpus, this_machine, writable_places
 from appliance.trials.estimate import Estimate, estimate, keep_speeds, known_speeds, refuse_short_disk
@@ -61,9 +61,8 @@ def _carry_out(ask: Ask, question: Question, plans: tuple[TrialPlan, ...], decid
     folder, single = _folder(ask, run)
     if ask.resume is None:
         _refuse_unwritable(folder)
-        for text in wanted.lines():
+        for text in (*_model_words(plans), *wanted.lines(), decided.words):
             note(text)
-        note(decided.words)
         refuse_short_disk(wanted, (folder, *writable_places()))
     if ask.sign and not _stays_signed(ask, folder, plans):
         trust.refuse_unable_to_sign(ask.trust, ask.token)
@@ -177,7 +176,7 @@ def _show_plan(
         line(f"plan {plan.digest}")
         line(f"  suite   {plan.suite.name} {plan.suite.version} ({plan.suite.digest[:12]})")
         line(f"  solver  {plan.solver.name} ({plan.solver.digest[:12]}), model {plan.model or 'none'}")
-        for words in _upstream_words(plan):
+        for words in _upstream_words(plan.upstream):
             line(f"  model   {words}")
         line(f"  passes  {plan.passes}, rollouts {plan.rollouts}, energy {plan.energy.mode}, {plan.energy.scheduling}")
         for planned in plan.tasks:
@@ -189,8 +188,13 @@ def _show_plan(
         line(text)
 
 
-def _upstream_words(plan: TrialPlan) -> list[str]:
-    upstream = plan.upstream
+def _model_words(plans: tuple[TrialPlan, ...]) -> list[str]:
+    """Who is asked, and what may be asked of him: of solvers that share a model, once."""
+    asked = dict.fromkeys((plan.model, plan.upstream) for plan in plans)
+    return [f"model:   {model} {words}" for model, upstream in asked for words in _upstream_words(upstream)]
+
+
+def _upstream_words(upstream: PlannedUpstream | None) -> list[str]:
     if upstream is None:
         return []
     place = f" at {upstream.base_url}" if upstream.base_url else ""

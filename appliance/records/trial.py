@@ -13,7 +13,7 @@ from appliance.records.money import Usd
 from appliance.records.plan import TrialKey
 from appliance.records.words import REASONS_OF, Cause, OracleKind, Outcome, Reason, TestStatus
 from appliance.tasks.model import Limits, Network
-from appliance.wire import COST_BAND, EXACT, INFORMATIVE, OUTCOME, Moment, Wire, compared
+from appliance.wire import COST_BAND, EXACT, INFORMATIVE, OUTCOME, TOKENS, Moment, Wire, compared
 
 Uj = Annotated[int, Field(ge=0)]
 
@@ -93,17 +93,17 @@ class Harvest(Wire):
 
 
 class Usage(Wire):
-    input_tokens: Annotated[int, INFORMATIVE] = Field(ge=0)
-    cache_read_tokens: Annotated[int, INFORMATIVE] = Field(ge=0)
-    cache_write_tokens: Annotated[int, INFORMATIVE] = Field(ge=0)
-    output_tokens: Annotated[int, INFORMATIVE] = Field(ge=0)
-    reasoning_tokens: Annotated[int, INFORMATIVE] = Field(ge=0)
+    input_tokens: Annotated[int, TOKENS] = Field(ge=0)
+    cache_read_tokens: Annotated[int, TOKENS] = Field(ge=0)
+    cache_write_tokens: Annotated[int, TOKENS] = Field(ge=0)
+    output_tokens: Annotated[int, TOKENS] = Field(ge=0)
+    reasoning_tokens: Annotated[int, TOKENS] = Field(ge=0)
 
 
 class UsageByWhom(Wire):
-    subject: Annotated[Usage | None, INFORMATIVE] = None
-    judge: Annotated[Usage | None, INFORMATIVE] = None
-    claimed: Annotated[Usage | None, INFORMATIVE] = None
+    subject: Annotated[Usage | None, TOKENS] = None
+    judge: Annotated[Usage | None, TOKENS] = None
+    claimed: Annotated[Usage | None, TOKENS] = None
 
 
 class CostByWhom(Wire):
@@ -156,7 +156,7 @@ class TrialResult(Wire):
     pids_denied: Annotated[int | None, INFORMATIVE] = Field(ge=0)
     streams: Annotated[Streams | None, INFORMATIVE]
     energy: Annotated[TrialEnergy | None, INFORMATIVE]
-    usage: Annotated[UsageByWhom, INFORMATIVE] = UsageByWhom()
+    usage: Annotated[UsageByWhom, TOKENS] = UsageByWhom()
     cost_usd: Annotated[CostByWhom, COST_BAND] = CostByWhom()
     exchanges: Annotated[int | None, INFORMATIVE] = Field(default=None, ge=0)
     cassette: Annotated[BlobRef | None, INFORMATIVE] = None

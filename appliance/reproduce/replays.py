@@ -89,7 +89,7 @@ def cassettes_of(record: Record, keys: Sequence[TrialKey], blobs: Path | None, w
                 continue
             _, told = told_of(path)
             if len(told) != trial.exchanges:
-                words = f"{trial.exchanges} exchanges, and its cassette holds {len(told)}"
+                words = f"says {trial.exchanges} of exchanges, and its cassette holds {len(told)}"
                 raise InputRefused(words, where=f"{where}: $.trials[{at}].exchanges")
             paths[trial.key], recorded[trial.key] = path, sum(map(answerable, told))
         elif _replayable(record, trial):
@@ -101,7 +101,7 @@ def cassettes_of(record: Record, keys: Sequence[TrialKey], blobs: Path | None, w
     if missing:
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         raise InputRefused(
-            f"the cassette of {len(missing)} trials is missing: {', '.join(missing[:_SHOWN])}{more}",
+            f"no cassette for {len(missing)} of the trials: {', '.join(missing[:_SHOWN])}{more}",
             where=where,
             mend="--blobs DIR with all of the record's blobs; --task or --trials for those that are there; or --live",
         )

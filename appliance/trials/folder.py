@@ -214,12 +214,11 @@ def _write_all(descriptor: int, content: bytes) -> None:
         left = left[os.write(descriptor, left) :]
 
 
-def refuse_taken(folder: RunFolder) -> None:
-    """Raises UsageRefused where the folder holds a run already."""
+def refuse_taken(folder: RunFolder, *, resumable: bool = True) -> None:
+    """Raises UsageRefused where the folder holds a run; `resumable`: whether whoever asks could go on with it."""
     if folder.plan.exists() or folder.journal.exists():
-        raise UsageRefused(
-            "holds a run already", where=str(folder.root), mend=f"--resume {folder.root}, or another --out"
-        )
+        mend = f"--resume {folder.root}, or another --out" if resumable else "another --out"
+        raise UsageRefused("holds a run already", where=str(folder.root), mend=mend)
 
 
 def start_folder(folder: RunFolder, plans: tuple[TrialPlan, ...], sources: Sources | None = None) -> None:

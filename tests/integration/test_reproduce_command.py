@@ -57,6 +57,8 @@ def test_the_run_folder_is_all_that_is_needed(made: Path, tmp_path: Path) -> Non
     ended = _appliance("reproduce", "reference.json", "--json", "--out", "again", cwd=folder, home=tmp_path)
     verdict = json.loads(ended.stdout)
     assert verdict["outcome"] == {"verdict": "reproduced", "reasons": []}
+    taken = _appliance("reproduce", "reference.json", "--out", "again", cwd=folder, home=tmp_path, status=2)
+    assert taken.stderr.endswith("again: holds a run already (another --out)\n")
     assert verdict["checked"] == "unverified"
     assert "unverified" in ended.stderr
     assert (verdict["comparedTrials"], verdict["recordedTrials"]) == (4, 4)

@@ -72,6 +72,8 @@ def test_a_resumed_run_keeps_its_upstream(there: Path) -> None:
         process = started(there, "run", *words(model, "--budget-tokens", "100000", "--rollouts", "2", "--out", "r"))
         said = said_by(process)
         assert process.returncode == 0, said
+        assert f"model:   {MODEL} by compatible at {model.url}\n" in said
+        assert f"model:   {MODEL} 100000 tokens at most for each trial\n" in said
         journal = there / "r" / "journal.jsonl"
         lines = journal.read_bytes().splitlines(keepends=True)
         second = next(at for at, line in enumerate(lines) if json.loads(line).get("trial") == 1)

@@ -118,6 +118,14 @@ def test_both_runs_are_told_side_by_side(tmp_path: Path, capsys: pytest.CaptureF
     assert "dollars   recorded 0.4, now 0.5" in said
 
 
+def test_what_else_differs_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """R5: also where it decides nothing, and a trial's own fields by their names."""
+    again = build.record(trials=[build.trial("t1", wall=2.0, peak_memory_mib=3.0)], date="2026-02-03T00:00:00Z")
+    say_verdict(compare(build.record(), again), tmp_path / "v.json", as_json=False)
+    (told,) = (words for words in capsys.readouterr().out.splitlines() if words.startswith("else "))
+    assert " informative fields differ: date, journal, wallSeconds, peakMemoryMib, energy, wallMedianSeconds; " in told
+
+
 def test_a_replay_is_told_with_its_level_its_differences_and_its_diff(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from appliance.records.comparison import compare
 from appliance.records.energy import EnergyFigure
 from appliance.records.plan import TrialPlan
 from appliance.records.record import Record
-from appliance.records.trial import TrialResult
+from appliance.records.trial import TrialResult, Usage, UsageByWhom
 from appliance.records.verdict import Verdict
 from tests import record_builder as build
 
@@ -134,6 +134,23 @@ def test_a_tolerance_takes_the_place_of_the_interval_and_stands_in_the_verdict()
 def test_a_replay_of_a_model_is_compared_exactly() -> None:
     """Recorded responses are deterministic: one flip is a divergence."""
     assert compare(answered(7), answered(8), live=False).outcome.verdict == "diverged"
+
+
+def test_tokens_are_those_of_the_recorded_answers_and_a_live_models_own() -> None:
+    """Whoever writes fewer tokens into a record that nobody vouches for is found out by its replay (R5, M14)."""
+
+    def took(output_tokens: int) -> Record:
+        used = Usage(
+            input_tokens=9, cache_read_tokens=0, cache_write_tokens=0, output_tokens=output_tokens, reasoning_tokens=0
+        )
+        of = build.plan(solver="agent", kind="command", model="m")
+        return build.record(of, [build.trial("t1", usage=UsageByWhom(subject=used))])
+
+    replayed = compare(took(9), took(3600), live=False)
+    assert replayed.outcome.verdict == "diverged"
+    assert replayed.first_difference is not None
+    assert replayed.first_difference.path == "$.trials[0].usage.subject.outputTokens"
+    assert compare(took(9), took(3600)).outcome.verdict == "reproduced"
 
 
 @pytest.mark.parametrize(

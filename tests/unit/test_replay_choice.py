@@ -107,7 +107,7 @@ def test_every_missing_cassette_is_named_before_anything_runs(tmp_path: Path) ->
     assert "$.trials[0].cassette, $.trials[2].cassette" in str(refused.value)
     assert "--live" in str(refused.value)
     assert list(cassettes_of(of, [key(1)], tmp_path / "blobs", "r.json", tmp_path).paths) == [key(1)]
-    with pytest.raises(InputRefused, match="of 1 trials is missing"):
+    with pytest.raises(InputRefused, match="no cassette for 1 of the trials: "):
         cassettes_of(of, [key(1)], None, "r.json", tmp_path)
 
 
