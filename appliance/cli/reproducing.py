@@ -91,6 +91,7 @@ def carry_out(ask: Ask) -> int:
     where = str(ask.record)
     keys = chosen_keys(record.plan, sha256_hex(content), ask.trials, ask.task)
     if ask.plan_only:
+        _checked(ask, content)
         show_plan(record, keys, as_json=ask.as_json)
         return 0
     if ask.at_recorded_commit:

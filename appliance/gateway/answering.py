@@ -230,7 +230,7 @@ class Answering:
             return
         draft.replay_of, draft.replay_level, draft.refused = found.order, found.level, found.refused
         draft.detail = "; ".join(found.differences) or found.detail
-        self.tally.differences += found.differences
+        self.tally.differences += found.differences + found.covered
         passing = Passing(draft, wanted, agent, self._scrub, self._clock)
         whole = False
         try:

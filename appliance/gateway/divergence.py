@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from appliance.gateway.exchange import Asked
-from appliance.gateway.masks import Masker, mask_text, masked_value
+from appliance.gateway.masks import Masker, mask_text, masked_value, taken_apart
 from appliance.gateway.tool_results import ToolResult
 from appliance.printing import json_text
 
@@ -17,6 +17,8 @@ _MAX_LINES: Final = 2000
 _WIDTH: Final = 160
 _CONTEXT: Final = 3
 _MAX_DIFFERENCES: Final = 50
+_MAX_COVERED: Final = 200
+_COVERED_SHOWN: Final = 60
 _SHOWN: Final = 120
 
 
@@ -74,6 +76,30 @@ class Differences:
             else:
                 more += 1
         return (*found, f"and {more} more") if more else tuple(found)
+
+
+class Covered:
+    """What the rules covered and was another thing than recorded, each told once in a trial, up to a bound."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str, str]] = set()
+        self._known: set[bytes] = set()
+
+    def between(self, recorded: Any, now: Any) -> tuple[str, ...]:
+        """One line a pair of values, of requests that are equal after the masks."""
+        found: list[str] = []
+        for path, rule, old, new in taken_apart(recorded, now, self._known):
+            if (rule, old, new) in self._told or len(self._told) > _MAX_COVERED:
+                continue
+            self._told.add((rule, old, new))
+            if len(self._told) > _MAX_COVERED:
+                found.append(f"{path}: masked by {rule}, as more is that is not listed")
+                continue
+            was, now_is = (
+                repr(text if len(text) <= _COVERED_SHOWN else f"{text[:_COVERED_SHOWN]}...") for text in (old, new)
+            )
+            found.append(f"{path}: masked by {rule}: recorded {was}, now {now_is}")
+        return tuple(found)
 
 
 def _difference(old: ToolResult, new: ToolResult) -> str:

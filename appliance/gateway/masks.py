@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from appliance.gateway.mask_rules import (
     CALL_MEMBERS,
     ESCAPED,
     RULES,
+    Rule,
 )
 
 _GROUPS: Final = ("v", "w", "x")
@@ -35,6 +36,23 @@ _MEANT: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _SPELLING: Final = {char: f"\\{letter}" for letter, char in _MEANT.items()}
 _SPELT: Final = re.compile(r"\\([nrt])")
 _MEANING: Final = re.compile(f"{ESCAPED}([\n\r\t])")
+
+
+@dataclass
+class Taken:
+    """What the rules took out of a value, in the order in which they did."""
+
+    ids: list[str] = field(default_factory=list)
+    """Of the rules that tell values apart."""
+    places: list[tuple[str, str]] = field(default_factory=list)
+    """Of all: the rule, and what stood there."""
+
+    def put(self, rule: Rule, stood: str) -> str:
+        """What stands there instead."""
+        self.places.append((rule.name, stood))
+        if rule.told_apart:
+            self.ids.append(stood)
+        return f"<{rule.name}>"
 
 
 @dataclass(frozen=True)
@@ -75,10 +93,10 @@ class Masker:
         known = blake2b(raw, digest_size=_DIGEST).digest()
         found = self._known.get(known)
         if found is None:
-            ids: list[str] = []
-            masked = _masked(part, ids, key)
+            taken = Taken()
+            masked = _masked(part, taken, key)
             told = f"{key}\0{_dumped(masked)}".encode(errors="surrogatepass")
-            found = Piece(blake2b(told, digest_size=_DIGEST).digest(), tuple(ids))
+            found = Piece(blake2b(told, digest_size=_DIGEST).digest(), tuple(taken.ids))
             self._known[known] = found
         return found
 
@@ -94,32 +112,54 @@ def parsed(body: bytes) -> Any:
 def masked_value(value: Any) -> Any:
     """For people, and for tests: the value with `<rule>` where a rule applies."""
     if isinstance(value, dict):
-        return {key: _masked(part, [], key) for key, part in value.items()}
-    return _masked(value, [], "")
+        return {key: _masked(part, Taken(), key) for key, part in value.items()}
+    return _masked(value, Taken(), "")
 
 
-def mask_text(text: str, ids: list[str] | None = None, *, said: bool = False) -> str:
-    """`ids` takes what was masked by the rules that tell values apart. `said`: by the model, whose words come back as
-    they were recorded.
+def taken_apart(recorded: Any, now: Any, known: set[bytes]) -> Iterable[tuple[str, str, str, str]]:
+    """Of two values whose shapes are equal: path of the member, rule, what stood there in the one and in the other.
+
+    `known`: pairs of members that were looked at, which are not again.
     """
+    seen: dict[str, int] = {}
+    for (key, one), (_, other) in zip(_parts(recorded), _parts(now), strict=True):
+        at = seen[key] = seen.get(key, -1) + 1
+        if one == other:
+            continue
+        pair = f"{key}\0{_dumped(one)}\0{_dumped(other)}".encode(errors="surrogatepass")
+        digest = blake2b(pair, digest_size=_DIGEST).digest()
+        if digest in known:
+            continue
+        known.add(digest)
+        # The first of a list is how many there are.
+        path = f"$.{key[:-2]}[{at - 1}]" if key.endswith("[]") else f"$.{key}".rstrip(".")
+        before, after = Taken(), Taken()
+        _masked(one, before, key)
+        _masked(other, after, key)
+        for (rule, old), (_, new) in zip(before.places, after.places, strict=False):
+            if old != new:
+                yield path, rule, old, new
+
+
+def mask_text(text: str, taken: Taken | None = None, *, said: bool = False) -> str:
+    """`said`: by the model, whose words come back as they were recorded."""
+    taken = Taken() if taken is None else taken
     spelt = "\\" in text
     if spelt:
         text = _SPELT.sub(lambda match: ESCAPED + _MEANT[match[1]], text)
     for rule, hint, pattern in _COMPILED:
         if (rule.of_ids or not said) and hint.search(text):
-            word = f"<{rule.name}>"
-            text = pattern.sub(_replacing(word, ids if rule.told_apart else None, each=rule.each), text)
+            text = pattern.sub(_replacing(rule, taken), text)
     return _MEANING.sub(lambda match: _SPELLING[match[1]], text) if spelt else text
 
 
-def _replacing(word: str, ids: list[str] | None, *, each: bool) -> Callable[[re.Match[str]], str]:
+def _replacing(rule: Rule, taken: Taken) -> Callable[[re.Match[str]], str]:
     def replaced(match: re.Match[str]) -> str:
         for group in _GROUPS:
             if group in match.re.groupindex and match.start(group) >= 0:
-                if ids is not None:
-                    ids.append(match[group])
+                word = taken.put(rule, match[group])
                 start, end = match.start(group) - match.start(), match.end(group) - match.start()
-                words = ", ".join([word] * (match[group].count(",") + 1)) if each else word
+                words = ", ".join([word] * (match[group].count(",") + 1)) if rule.each else word
                 return f"{match[0][:start]}{words}{match[0][end:]}"
         return match[0]
 
@@ -141,19 +181,18 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
             yield key, part
 
 
-def _masked(value: Any, ids: list[str], top: str, *, said: bool = False) -> Any:
+def _masked(value: Any, taken: Taken, top: str, *, said: bool = False) -> Any:
     """`top`: the name of the request's member that this is."""
     if isinstance(value, str):
         if top in AGENT_ID_KEYS or top in AGENT_ID_PARENTS:
-            ids.append(value)
-            return f"<{AGENT_ID.name}>"
-        return mask_text(_PLANTED.sub(rf"<{_NOT_OURS}\1", value), ids, said=said)
+            return taken.put(AGENT_ID, value)
+        return mask_text(_PLANTED.sub(rf"<{_NOT_OURS}\1", value), taken, said=said)
     if isinstance(value, list):
-        return [_masked(one, ids, top if top in AGENT_ID_PARENTS else "", said=said) for one in value]
+        return [_masked(one, taken, top if top in AGENT_ID_PARENTS else "", said=said) for one in value]
     if isinstance(value, dict):
         # In the order of the names, so that ids are told apart alike whatever order they came in.
         said = said or _is_said(value)
-        return {key: _member(value, key, ids, top, said=said) for key in sorted(value)}
+        return {key: _member(value, key, taken, top, said=said) for key in sorted(value)}
     return value
 
 
@@ -168,12 +207,11 @@ def _is_said(value: dict[str, Any]) -> bool:
     return isinstance(function, dict) and "arguments" in function
 
 
-def _member(value: dict[str, Any], key: str, ids: list[str], top: str, *, said: bool) -> Any:
+def _member(value: dict[str, Any], key: str, taken: Taken, top: str, *, said: bool) -> Any:
     one = value[key]
     if isinstance(one, str) and (key in CALL_ID_KEYS or (key == "id" and not CALL_MEMBERS.isdisjoint(value))):
-        ids.append(one)
-        return f"<{CALL_ID.name}>"
-    return _masked(one, ids, top if top in AGENT_ID_PARENTS else "", said=said)
+        return taken.put(CALL_ID, one)
+    return _masked(one, taken, top if top in AGENT_ID_PARENTS else "", said=said)
 
 
 def _dumped(value: Any) -> str:

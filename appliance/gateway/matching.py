@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from appliance.gateway.cassette import Cassette, Recorded
 from appliance.gateway.cassette_shapes import RecordedExchange
-from appliance.gateway.divergence import Differences, diff, request_lines
+from appliance.gateway.divergence import Covered, Differences, diff, request_lines
 from appliance.gateway.exchange import Asked, Headers, Refused, ReplayLevel
 from appliance.gateway.forms.bodies import Malformed, decoded
 from appliance.gateway.forms.routes import Route
@@ -40,6 +40,8 @@ class Match:
     level: ReplayLevel
     differences: tuple[str, ...] = ()
     """Of tools' results, where `level` is structural; each is told once, though every later request holds it again."""
+    covered: tuple[str, ...] = ()
+    """By the masks, where it was not as recorded; each told once, too."""
 
     @property
     def order(self) -> int:
@@ -66,6 +68,7 @@ class Replay:
         self._lock = threading.Lock()
         self._masker = Masker()
         self._listed = Differences(self._masker)
+        self._covered = Covered()
         self._recorded = {one.told.order: one for one in cassette.exchanges if answerable(one.told)}
         self._unused = dict.fromkeys(self._recorded)
         self._shapes: dict[tuple[int, ReplayLevel], Shape | None] = {}
@@ -104,25 +107,21 @@ class Replay:
             shape = self._shape(asked, value, route, level)
             for order in self._unused:
                 if self._recorded_shape(order, level) == shape:
-                    return self._given(order, level, self._differences(order, route, value, level))
+                    differing = self._differences(order, route, value, level)
+                    return self._given(order, level, differing, self._covering(order, asked, value, route, level))
         return self._diverged(asked, value, route)
 
-    def _given(self, order: int, level: ReplayLevel, differing: tuple[str, ...] = ()) -> Match:
+    def _given(
+        self, order: int, level: ReplayLevel, differing: tuple[str, ...] = (), covered: tuple[str, ...] = ()
+    ) -> Match:
         del self._unused[order]
         levels = [one for one in (self._lowest, level) if one is not None]
         self._lowest = max(levels, key=LEVELS.index)
-        return Match(self._recorded[order], level, differing)
+        return Match(self._recorded[order], level, differing, covered)
 
     def _shape(self, asked: Asked, value: Any, route: Route, level: ReplayLevel) -> Shape:
-        body = without_results(route.form, value)[0] if level == "structural" else value
-        around = {
-            "method": asked.method,
-            "target": asked.target,
-            "act": route.act,
-            "headers": _relevant(asked.headers, but="content-encoding"),
-        }
-        shape = self._masker.shape(body)
-        return Shape(self._masker.shape(around).digest + shape.digest, shape.pieces)
+        shape = self._masker.shape(_body(value, route, level))
+        return Shape(self._masker.shape(_around(asked, route)).digest + shape.digest, shape.pieces)
 
     def _recorded_shape(self, order: int, level: ReplayLevel) -> Shape | None:
         """Made on first use and kept: a replay that is exact throughout makes none."""
@@ -142,6 +141,14 @@ class Replay:
             return ()
         recorded = _value(self._asked(order)[0])
         return self._listed.between(without_results(route.form, recorded)[1], without_results(route.form, value)[1])
+
+    def _covering(self, order: int, asked: Asked, value: Any, route: Route, level: ReplayLevel) -> tuple[str, ...]:
+        then, _ = self._asked(order)
+        recorded = _body(_value(then), route, level)
+        return (
+            *self._covered.between(_around(then, route), _around(asked, route)),
+            *self._covered.between(recorded, _body(value, route, level)),
+        )
 
     def _diverged(self, asked: Asked, value: Any, route: Route) -> Diverged:
         now = request_lines(asked, value)
@@ -171,6 +178,19 @@ def answerable(told: RecordedExchange) -> bool:
 
 def _key(method: str, target: str, headers: Headers, act: Any) -> _Key:
     return method, target, _relevant(headers), act
+
+
+def _body(value: Any, route: Route, level: ReplayLevel) -> Any:
+    return without_results(route.form, value)[0] if level == "structural" else value
+
+
+def _around(asked: Asked, route: Route) -> dict[str, Any]:
+    return {
+        "method": asked.method,
+        "target": asked.target,
+        "act": route.act,
+        "headers": _relevant(asked.headers, but="content-encoding"),
+    }
 
 
 def _relevant(headers: Headers, but: str = "") -> Headers:

@@ -102,7 +102,7 @@ class ReplayedTrial(Wire):
     """Of these, those that were not asked for again."""
     diverged: bool
     differences: tuple[str, ...]
-    """Between tools' results, where the level is structural."""
+    """What the masks covered and was not as recorded; between tools' results, where the level is structural."""
 
 
 class Replay(Wire):

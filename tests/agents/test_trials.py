@@ -129,4 +129,6 @@ def test_it_is_replayed_on_another_day_host_and_kernel(
     verdict = json.loads(capsys.readouterr().out)
     assert status == 0, (verdict["outcome"], verdict["replay"])
     assert verdict["replay"]["level"] == "masked", verdict["replay"]
+    told = "\n".join(verdict["replay"]["trials"][0]["differences"])
+    assert all(f": masked by {rule}: recorded " in told for rule in changed), told
     assert (again.trials[0].outcome, verdict["replay"]["unused"]) == ("resolved", 0)

@@ -87,6 +87,7 @@ def test_the_plan_is_shown_from_the_record_alone(made: Path, tmp_path: Path) -> 
     shown = json.loads(ended.stdout)
     assert shown["planDigest"] == Record.read(tmp_path / "record.json").plan_digest
     assert len(shown["trials"]) == 4
+    assert "unverified" in ended.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
 
 
@@ -183,6 +184,8 @@ def test_a_record_that_fails_its_check_is_not_run(made: Path, tmp_path: Path) ->
     path.write_bytes(path.read_bytes().replace(b'"wallSeconds":', b'"wallSeconds":1', 1))
     ended = _appliance("reproduce", str(path), "--trust", "local", cwd=tmp_path, home=tmp_path, status=7)
     assert "the statement is about" in ended.stderr
+    planned = _appliance("reproduce", str(path), "--plan", "--trust", "local", cwd=tmp_path, home=tmp_path, status=7)
+    assert (planned.stdout, "the statement is about" in planned.stderr) == ("", True)
     assert not (tmp_path / "runs").exists()
 
 

@@ -105,7 +105,8 @@ def test_another_method_target_or_body_is_no_match(tmp_path: Path, change: str) 
 def test_the_order_of_json_members_and_a_content_encoding_count_for_exact_alone(tmp_path: Path) -> None:
     """Row M14: order of keys is bytes for `exact`; the masked forms are canonical."""
     one, other = asked(b'{"a": 1, "b": {"c": 2, "d": 3}}'), asked(b'{"b":{"d":3,"c":2},"a":1}')
-    assert answered(replay(one, folder=tmp_path), other).level == "masked"
+    match = answered(replay(one, folder=tmp_path), other)
+    assert (match.level, match.covered) == ("masked", ())
     squeezed = replace(one, headers=(*JSON_HEADERS, ("content-encoding", "gzip")), body=gzip.compress(one.body))
     assert answered(replay(one, folder=tmp_path), squeezed).level == "masked"
 
@@ -115,6 +116,25 @@ def test_a_member_that_stands_twice_is_no_json_of_one_meaning(tmp_path: Path) ->
     assert isinstance(
         replay(asked(b'{"a": 2}'), folder=tmp_path).answer(asked(b'{"a": 1, "a": 2}'), route(asked({}))), Diverged
     )
+
+
+def test_what_the_masks_covered_is_listed_up_to_a_bound_and_drives_no_terminal(tmp_path: Path) -> None:
+    """Row M14: the ones too that are not listed are mentioned."""
+    days = [f"2026-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29)]
+    one, other = (
+        asked({"messages": [{"role": "user", "content": f"{day}{more}"} for day in days]}, "anthropic")
+        for more in ("", "T00:00:00Z")
+    )
+    match = answered(replay(one, folder=tmp_path), other)
+    assert match.level == "masked"
+    assert len(match.covered) == 201
+    assert match.covered[0] == "$.messages[0]: masked by date: recorded '2026-01-01', now '2026-01-01T00:00:00Z'"
+    assert match.covered[-1] == "$.messages[200]: masked by date, as more is that is not listed"
+    session, esc = ("ses_2b7f1c9bdfffeXk3Yq9ZtPq4Ab", "\x1b[2J" * 40)
+    one, other = (asked({"metadata": {"user_id": of}, "messages": []}, "anthropic") for of in (session, esc))
+    (told,) = answered(replay(one, folder=tmp_path), other).covered
+    assert told.startswith(f"$.metadata: masked by agent-ids: recorded '{session}', now '\\x1b[2J")
+    assert len(told) < 400
 
 
 @pytest.mark.parametrize("form", FORMS)

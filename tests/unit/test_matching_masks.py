@@ -240,9 +240,17 @@ def test_a_request_replays_with_date_hostname_and_kernel_rewritten(tmp_path: Pat
     rewritten = rewritten.replace("5.15.0-1052-aws", "6.8.0-40-generic").replace("17382", "4")
     key = {"openai-responses": "input", "gemini": "contents"}.get(form, "messages")
     one, other = (asked({key: [{"role": "user", "content": text}]}, form) for text in (seen, rewritten))
-    match = replay(one, folder=tmp_path).answer(other, route(other))
+    found = replay(one, one, folder=tmp_path)
+    match = found.answer(other, route(other))
     assert isinstance(match, Match)
     assert match.level == "masked"
+    told = "\n".join(match.covered)
+    for rule in ("date", "host", "kernel", "pid", "ls-times"):
+        assert f"$.{key}[0]: masked by {rule}: recorded '" in told
+    assert "masked by pid: recorded '17382', now '4'" in told
+    again = found.answer(other, route(other))
+    assert isinstance(again, Match)
+    assert again.covered == ()
 
 
 @pytest.mark.parametrize(

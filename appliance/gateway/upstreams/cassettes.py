@@ -37,6 +37,8 @@ class Replayed:
     """The provider's, as it was judged then."""
     detail: str | None
     differences: tuple[str, ...]
+    covered: tuple[str, ...]
+    """By the masks."""
 
 
 class Cassettes:
@@ -72,6 +74,7 @@ class Cassettes:
             _failure(told),
             told.detail,
             found.differences,
+            found.covered,
         )
 
 
