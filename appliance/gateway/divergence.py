@@ -18,7 +18,7 @@ _WIDTH: Final = 160
 _CONTEXT: Final = 3
 _MAX_DIFFERENCES: Final = 50
 _MAX_COVERED: Final = 200
-_COVERED_SHOWN: Final = 60
+_COVERED_SHOWN: Final = 100
 _SHOWN: Final = 120
 
 
@@ -87,6 +87,8 @@ class Covered:
 
     def between(self, recorded: Any, now: Any) -> tuple[str, ...]:
         """One line a pair of values, of requests that are equal after the masks."""
+        if len(self._told) > _MAX_COVERED:
+            return ()
         found: list[str] = []
         for path, rule, old, new in taken_apart(recorded, now, self._known):
             if (rule, old, new) in self._told or len(self._told) > _MAX_COVERED:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
+from appliance.digests import sha256_hex
 from appliance.gateway.mask_rules import (
     AGENT_ID,
     AGENT_ID_KEYS,
@@ -28,6 +29,10 @@ from appliance.gateway.mask_rules import (
 _GROUPS: Final = ("v", "w", "x")
 _COMPILED: Final = tuple((rule, re.compile(rule.hint), re.compile(rule.pattern)) for rule in RULES)
 _DIGEST: Final = 16
+_LONG: Final = 1024 * 1024
+"""Characters of a text."""
+_NAME: Final = 60
+"""Characters that are told of a member's odd name."""
 _NOT_OURS: Final = "\ue001"
 _PLANTED: Final = re.compile(f"<({_NOT_OURS}*(?:{'|'.join(rule.name for rule in RULES)})>)")
 """A text that spells what a rule puts: it is told from what a rule put."""
@@ -40,18 +45,17 @@ _MEANING: Final = re.compile(f"{ESCAPED}([\n\r\t])")
 
 @dataclass
 class Taken:
-    """What the rules took out of a value, in the order in which they did."""
+    """What a value's texts were, in the order in which they were masked."""
 
     ids: list[str] = field(default_factory=list)
-    """Of the rules that tell values apart."""
-    places: list[tuple[str, str]] = field(default_factory=list)
-    """Of all: the rule, and what stood there."""
+    """What stood where a rule that tells values apart applied."""
+    texts: list[tuple[str, Rule | None, bool]] = field(default_factory=list)
+    """Each text, the rule of JSON that took it whole, and whether the model said it."""
 
-    def put(self, rule: Rule, stood: str) -> str:
+    def whole(self, rule: Rule, text: str) -> str:
         """What stands there instead."""
-        self.places.append((rule.name, stood))
-        if rule.told_apart:
-            self.ids.append(stood)
+        self.ids.append(text)
+        self.texts.append((text, rule, False))
         return f"<{rule.name}>"
 
 
@@ -132,38 +136,89 @@ def taken_apart(recorded: Any, now: Any, known: set[bytes]) -> Iterable[tuple[st
             continue
         known.add(digest)
         # The first of a list is how many there are.
-        path = f"$.{key[:-2]}[{at - 1}]" if key.endswith("[]") else f"$.{key}".rstrip(".")
+        name, place = (key[:-2], f"[{at - 1}]") if key.endswith("[]") else (key, "")
+        path = f"$.{name if name.isidentifier() else repr(name[:_NAME])}{place}" if name else "$"
         before, after = Taken(), Taken()
         _masked(one, before, key)
         _masked(other, after, key)
-        for (rule, old), (_, new) in zip(before.places, after.places, strict=False):
-            if old != new:
-                yield path, rule, old, new
+        for (old, rule, said), (new, _, _) in zip(before.texts, after.texts, strict=False):
+            places = ((rule.name, old),) if rule else _places(old, said=said)
+            others = ((rule.name, new),) if rule else _places(new, said=said)
+            for (by, was), (_, now_is) in zip(places, others, strict=False) if old != new else ():
+                if was != now_is:
+                    yield path, by, was, now_is
 
 
-def mask_text(text: str, taken: Taken | None = None, *, said: bool = False) -> str:
-    """`said`: by the model, whose words come back as they were recorded."""
-    taken = Taken() if taken is None else taken
+def _places(text: str, *, said: bool) -> tuple[tuple[str, str], ...]:
+    """As `mask_text`, but what it took: rule and words, of what lies in another's place the outer one alone. Of a text
+    that is too long to be looked through by its characters, only that."""
+    if len(text) > _LONG:
+        return (("some rule", f"{len(text)} characters, sha256 {sha256_hex(text.encode(errors='surrogatepass'))}"),)
+    text = _SPELT.sub(lambda match: ESCAPED + _MEANT[match[1]], _marked(text))
+    origin, marks = list(text), [""] * len(text)
+    for rule, hint, pattern in _COMPILED:
+        if not (rule.of_ids or not said) or not hint.search(text):
+            continue
+        at, put, came, named = 0, "", list[str](), list[str]()
+        for start, end, word in (
+            (*match.span(group), _word(rule, match[group])) for match, group in _found(pattern, text)
+        ):
+            put += text[at:start] + word
+            came += [*origin[at:start], "".join(origin[start:end]), *[""] * (len(word) - 1)]
+            named += [*marks[at:start], rule.name, *[""] * (len(word) - 1)]
+            at = end
+        text, origin, marks = put + text[at:], came + origin[at:], named + marks[at:]
+    return tuple((name, _respelt(was)) for name, was in zip(marks, origin, strict=True) if name)
+
+
+def mask_text(text: str, ids: list[str] | None = None, *, said: bool = False) -> str:
+    """`ids` takes what was masked by the rules that tell values apart. `said`: by the model, whose words come back as
+    they were recorded.
+    """
     spelt = "\\" in text
     if spelt:
         text = _SPELT.sub(lambda match: ESCAPED + _MEANT[match[1]], text)
     for rule, hint, pattern in _COMPILED:
         if (rule.of_ids or not said) and hint.search(text):
-            text = pattern.sub(_replacing(rule, taken), text)
-    return _MEANING.sub(lambda match: _SPELLING[match[1]], text) if spelt else text
+            text = pattern.sub(_replacing(rule, ids if rule.told_apart else None), text)
+    return _respelt(text) if spelt else text
 
 
-def _replacing(rule: Rule, taken: Taken) -> Callable[[re.Match[str]], str]:
+def _respelt(text: str) -> str:
+    return _MEANING.sub(lambda match: _SPELLING[match[1]], text)
+
+
+def _marked(text: str) -> str:
+    """What spells a rule's own word is told from it."""
+    return _PLANTED.sub(rf"<{_NOT_OURS}\1", text)
+
+
+def _replacing(rule: Rule, ids: list[str] | None) -> Callable[[re.Match[str]], str]:
     def replaced(match: re.Match[str]) -> str:
-        for group in _GROUPS:
-            if group in match.re.groupindex and match.start(group) >= 0:
-                word = taken.put(rule, match[group])
-                start, end = match.start(group) - match.start(), match.end(group) - match.start()
-                words = ", ".join([word] * (match[group].count(",") + 1)) if rule.each else word
-                return f"{match[0][:start]}{words}{match[0][end:]}"
-        return match[0]
+        group = _group(match)
+        if group is None:
+            return match[0]
+        if ids is not None:
+            ids.append(match[group])
+        start, end = match.start(group) - match.start(), match.end(group) - match.start()
+        return f"{match[0][:start]}{_word(rule, match[group])}{match[0][end:]}"
 
     return replaced
+
+
+def _word(rule: Rule, stood: str) -> str:
+    word = f"<{rule.name}>"
+    return ", ".join([word] * (stood.count(",") + 1)) if rule.each else word
+
+
+def _found(pattern: re.Pattern[str], text: str) -> Iterable[tuple[re.Match[str], str]]:
+    return ((match, group) for match in pattern.finditer(text) if (group := _group(match)) is not None)
+
+
+def _group(match: re.Match[str]) -> str | None:
+    """The part that a rule's pattern is about."""
+    named = match.re.groupindex
+    return next((group for group in _GROUPS if group in named and match.start(group) >= 0), None)
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
@@ -185,8 +240,9 @@ def _masked(value: Any, taken: Taken, top: str, *, said: bool = False) -> Any:
     """`top`: the name of the request's member that this is."""
     if isinstance(value, str):
         if top in AGENT_ID_KEYS or top in AGENT_ID_PARENTS:
-            return taken.put(AGENT_ID, value)
-        return mask_text(_PLANTED.sub(rf"<{_NOT_OURS}\1", value), taken, said=said)
+            return taken.whole(AGENT_ID, value)
+        taken.texts.append((value, None, said))
+        return mask_text(_marked(value), taken.ids, said=said)
     if isinstance(value, list):
         return [_masked(one, taken, top if top in AGENT_ID_PARENTS else "", said=said) for one in value]
     if isinstance(value, dict):
@@ -210,7 +266,7 @@ def _is_said(value: dict[str, Any]) -> bool:
 def _member(value: dict[str, Any], key: str, taken: Taken, top: str, *, said: bool) -> Any:
     one = value[key]
     if isinstance(one, str) and (key in CALL_ID_KEYS or (key == "id" and not CALL_MEMBERS.isdisjoint(value))):
-        return taken.put(CALL_ID, one)
+        return taken.whole(CALL_ID, one)
     return _masked(one, taken, top if top in AGENT_ID_PARENTS else "", said=said)
 
 

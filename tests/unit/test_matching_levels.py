@@ -135,6 +135,10 @@ def test_what_the_masks_covered_is_listed_up_to_a_bound_and_drives_no_terminal(t
     (told,) = answered(replay(one, folder=tmp_path), other).covered
     assert told.startswith(f"$.metadata: masked by agent-ids: recorded '{session}', now '\\x1b[2J")
     assert len(told) < 400
+    odd = "\n$.forged: masked by date: recorded"
+    one, other = (asked({odd: [at], "messages": []}, "anthropic") for at in ("2026-11-30", "2026-12-01"))
+    (told,) = answered(replay(one, folder=tmp_path), other).covered
+    assert told == f"$.{odd!r}[0]: masked by date: recorded '2026-11-30', now '2026-12-01'"
 
 
 @pytest.mark.parametrize("form", FORMS)

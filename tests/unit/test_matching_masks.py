@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from appliance.gateway.mask_rules import AGENT_ID, CALL_ID, RULES
-from appliance.gateway.masks import Masker, mask_text, masked_value, parsed
+from appliance.gateway.masks import Masker, mask_text, masked_value, parsed, taken_apart
 from appliance.gateway.matching import Match
 from tests.cassette_builder import asked, replay, route
 
@@ -251,6 +251,44 @@ def test_a_request_replays_with_date_hostname_and_kernel_rewritten(tmp_path: Pat
     again = found.answer(other, route(other))
     assert isinstance(again, Match)
     assert again.covered == ()
+
+
+def test_what_was_covered_is_paired_place_by_place() -> None:
+    """Row M14: a day within a kernel's release is the kernel's, and the places after it are not moved by it."""
+    then = (
+        "uname: Linux build-7 6.8.0-40-generic #40 SMP Wed Jul  9 04:05:06 UTC 2031 x86_64\ton 2026-11-30\n"
+        "12 passed in 0.05s (0:00:01), at 12:34:56 <date>\\n[1] 4711\\nPIDs: 12, 13; it's 2024-01-31"
+    )
+    now = (
+        "uname: Linux bench 6.18.44-fc #1 SMP PREEMPT_DYNAMIC @0 x86_64\ton 2026-12-01\n"
+        "12 passed in 11.5s, at 01:02:03 <date>\\n[1] 8\\nPIDs: 7, 13; it's 2024-01-31"
+    )
+    one, other = {"input": then}, {"input": now}
+    assert Masker().shape(one) == Masker().shape(other)
+    assert list(taken_apart(one, other, set())) == [
+        (
+            "$.input",
+            "kernel",
+            "build-7 6.8.0-40-generic #40 SMP Wed Jul  9 04:05:06 UTC 2031",
+            "bench 6.18.44-fc #1 SMP PREEMPT_DYNAMIC @0",
+        ),
+        ("$.input", "date", "2026-11-30", "2026-12-01"),
+        ("$.input", "duration", "0.05s (0:00:01)", "11.5s"),
+        ("$.input", "clock", "12:34:56", "01:02:03"),
+        ("$.input", "pid", "4711", "8"),
+        ("$.input", "pid", "12, 13", "7, 13"),
+    ]
+
+
+def test_of_a_text_beyond_a_bound_only_that_it_differs_is_told() -> None:
+    """What is looked through by its characters takes a hundred times its room."""
+    filler = "x " * 600_000
+    one, other = ({"input": f"{filler}{day}"} for day in ("2026-11-30", "2026-12-01"))
+    assert Masker().shape(one) == Masker().shape(other)
+    ((path, rule, old, new),) = taken_apart(one, other, set())
+    assert (path, rule) == ("$.input", "some rule")
+    assert old != new
+    assert old.startswith("1200010 characters, sha256 ")
 
 
 @pytest.mark.parametrize(
