@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +31,7 @@ from tests.trials_bench import Watched, blob, lines, plans_for
 PLAIN_RANGE_UJ = 10**12 - 1
 """No range of a 32-bit count: the microjoules of a tree are then taken as they are."""
 PACKAGE = "intel-rapl:0"
+CHECKOUT = Path(__file__).parents[1]
 
 
 def plain_tree(root: Path) -> PowercapTree:
@@ -40,25 +41,37 @@ def plain_tree(root: Path) -> PowercapTree:
     return tree
 
 
+_FEED = """
+import contextlib, os, select, sys, time
+from pathlib import Path
+from tests.sysfs_tree import PowercapTree
+
+tree, path, watts = PowercapTree(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+with contextlib.suppress(OSError):
+    # A package goes on whatever else there is to do.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+print(flush=True)
+last = time.monotonic_ns()
+while not select.select([sys.stdin], [], [], 0.01)[0]:
+    now = time.monotonic_ns()
+    tree.add(path, watts * (now - last) // 1000)
+    last = now
+"""
+
+
 @contextmanager
 def feeding(tree: PowercapTree, watts: int) -> Iterator[None]:
-    """The package takes `watts` all the while."""
-    ended = threading.Event()
-
-    def feed() -> None:
-        last = time.monotonic_ns()
-        while not ended.wait(0.01):
-            now = time.monotonic_ns()
-            tree.add(PACKAGE, watts * (now - last) // 1000)
-            last = now
-
-    thread = threading.Thread(target=feed, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    """The package takes `watts` all the while: by a program of its own, that waits for nothing that happens here."""
+    argv = [sys.executable, "-c", _FEED, str(tree.root), PACKAGE, str(watts)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=CHECKOUT) as feed:
+        assert feed.stdin is not None
+        assert feed.stdout is not None
+        assert feed.stdout.readline()
+        try:
+            yield
+        finally:
+            feed.stdin.close()
+            assert feed.wait(30) == 0
 
 
 @dataclass
