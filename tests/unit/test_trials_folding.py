@@ -147,8 +147,7 @@ def test_what_a_trial_costs_in_memory_is_a_few_times_its_outline(tmp_path: Path)
 
     end(2)()
     few, many = _peak(end(50)), _peak(end(350))
-    # 4.0 KiB and little more, as what ran before in this program leaves its caches.
-    assert (many - few) / 300 < 5 * 1024
+    assert (many - few) / 300 < 4 * 1024
     # A whole document is read into room for the largest there may be, which hides how it grows.
     assert many < 8 * 1024 * 1024
 
