@@ -88,6 +88,11 @@ class UsageOutline:
     subject: Usage | None
 
 
+_NO_COST: Final = CostOutline(None)
+_NO_USAGE: Final = UsageOutline(None)
+"""One of each for all trials without."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrialOutline:
     """Of a TrialResult."""
@@ -115,8 +120,8 @@ class TrialOutline:
             after_subject=trial.after_subject,
             started_at=trial.started_at,
             wall_seconds=trial.wall_seconds,
-            cost_usd=CostOutline(trial.cost_usd.subject),
-            usage=UsageOutline(trial.usage.subject),
+            cost_usd=_NO_COST if trial.cost_usd.subject is None else CostOutline(trial.cost_usd.subject),
+            usage=_NO_USAGE if trial.usage.subject is None else UsageOutline(trial.usage.subject),
             exchanges=trial.exchanges,
             replay_level=trial.replay_level,
             energy=EnergyOutline.of(trial.energy) if trial.energy else None,
