@@ -39,7 +39,7 @@ class Places:
         return self.state / "scratch" / run
 
     def workspace_scratch(self, run: str) -> Path:
-        """A new folder under `scratch(run)`, which whichever workspace of the run is its last removes at any moment."""
+        """A new folder in `scratch(run)`, which a run's last workspace removes as it closes: maybe at this moment."""
         home = self.scratch(run)
         while True:
             # Not exist_ok: that looks a second time, and finds it gone.

@@ -95,7 +95,7 @@ class Covered:
                 continue
             self._told.add((rule, old, new))
             if len(self._told) > _MAX_COVERED:
-                found.append(f"{path}: masked by {rule}, as more is that is not listed")
+                found.append(f"{path}: masked by {rule}; no more places are listed")
                 continue
             was, now_is = (
                 repr(text if len(text) <= _COVERED_SHOWN else f"{text[:_COVERED_SHOWN]}...") for text in (old, new)

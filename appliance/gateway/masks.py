@@ -150,8 +150,8 @@ def taken_apart(recorded: Any, now: Any, known: set[bytes]) -> Iterable[tuple[st
 
 
 def _places(text: str, *, said: bool) -> tuple[tuple[str, str], ...]:
-    """As `mask_text`, but what it took: rule and words, of what lies in another's place the outer one alone. Of a text
-    that is too long to be looked through by its characters, only that."""
+    """What `mask_text` takes out of a text, in its order: rule and words. Of a place within another, the outer one
+    alone; of a text that is too long to be looked through by its characters, only that it was masked."""
     if len(text) > _LONG:
         return (("some rule", f"{len(text)} characters, sha256 {sha256_hex(text.encode(errors='surrogatepass'))}"),)
     text = _SPELT.sub(lambda match: ESCAPED + _MEANT[match[1]], _marked(text))

@@ -129,7 +129,7 @@ def test_what_the_masks_covered_is_listed_up_to_a_bound_and_drives_no_terminal(t
     assert match.level == "masked"
     assert len(match.covered) == 201
     assert match.covered[0] == "$.messages[0]: masked by date: recorded '2026-01-01', now '2026-01-01T00:00:00Z'"
-    assert match.covered[-1] == "$.messages[200]: masked by date, as more is that is not listed"
+    assert match.covered[-1] == "$.messages[200]: masked by date; no more places are listed"
     session, esc = ("ses_2b7f1c9bdfffeXk3Yq9ZtPq4Ab", "\x1b[2J" * 40)
     one, other = (asked({"metadata": {"user_id": of}, "messages": []}, "anthropic") for of in (session, esc))
     (told,) = answered(replay(one, folder=tmp_path), other).covered
