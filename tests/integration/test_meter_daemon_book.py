@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import mmap
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -11,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from appliance.cgroups import hierarchies
+from appliance.energy.readings import unpack
 from appliance.meter.counters.powercap import PowercapCounter
 from appliance.meter.daemon import windows
 from appliance.meter.daemon.answering import Meter
@@ -21,7 +26,7 @@ from appliance.meter.daemon.loop import Loop
 from appliance.meter.daemon.messages import Adopt, Open, Prepare, Refused
 from appliance.meter.daemon.notify import Notifier
 from appliance.meter.daemon.placing import Places
-from appliance.meter.daemon.releasing import Reader
+from appliance.meter.daemon.releasing import Reader, header, sealed
 from appliance.meter.daemon.sampling import Sampler
 from appliance.meter.daemon.watch_lines import Watching
 from appliance.meter.daemon.windows import KEPT_NS, LONGEST_NS, Book
@@ -205,3 +210,42 @@ def test_lines_for_a_watcher_that_does_not_read_are_dropped_and_then_so_is_he(pa
         assert seconds < 100
     assert seconds > 10
     ours.close()
+
+
+@pytest.mark.parametrize("busy", [1, 2, 3])
+def test_readings_are_sealed_although_the_kernel_is_busy_with_a_page_of_them(
+    parts: Parts, run: str, monkeypatch: pytest.MonkeyPatch, busy: int
+) -> None:
+    """F_SEAL_WRITE is refused while anything holds a page: another file is taken, and after three it is said. (formats 5)"""
+    name = prepare(parts, run)
+    parts.book.open(Open("open", 1, name), OURS)
+    parts.sampler.tick()
+    handle = parts.book.handle(name, OURS)
+    parts.book.take_out(handle)
+    assert handle.window is not None
+    cpu = parts.sampler.looker.cpu
+    head = header(handle, handle.window, Reader("test/1", "0" * 64, 100_000_000, cpu, parts.sampler.looker), None)
+    seal, held = fcntl.fcntl, list[mmap.mmap]()
+
+    def held_first(fd: int, command: int, *words: int) -> int:
+        if command == fcntl.F_ADD_SEALS and len(held) < busy:
+            held.append(mmap.mmap(fd, 0))
+        return seal(fd, command, *words)
+
+    monkeypatch.setattr(fcntl, "fcntl", held_first)
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    if busy == 3:
+        with pytest.raises(OSError, match="busy"):
+            sealed(handle.window, head)
+    else:
+        fd, named = sealed(handle.window, head)
+        content = os.pread(fd, 1 << 20, 0)
+        with pytest.raises(PermissionError):
+            os.pwrite(fd, b"x", 0)
+        os.close(fd)
+        assert (hashlib.sha256(content).hexdigest(), len(content)) == (named.sha256, named.bytes)
+        assert len(list(unpack(content).samples())) >= 1
+    assert len(held) == busy
+    for one in held:
+        one.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before

@@ -6,11 +6,12 @@ empty it later (`given`).
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,8 @@ from appliance.meter.daemon.messages import Named, Released
 
 MODEL: Final = "model"
 TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
+_FILES_TRIED: Final = 3
+"""The kernel itself waits up to a sixth of a second for each."""
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -96,23 +99,41 @@ def _named(column: Column, handle: Handle) -> ReadCgroup:
 
 
 def sealed(window: Window, head: Header) -> tuple[int, Named]:
-    """The file's descriptor, which the caller closes, and its digest."""
+    """The file's descriptor, which the caller closes, and its digest.
+
+    Raises OSError; EBUSY where the kernel refuses to seal file after file: one page that something of its own holds for
+    a moment is enough for it (fcntl(2), F_SEAL_WRITE), and nothing is wrong with the readings.
+    """
+    contents = (pack(header_line(head)), *(block.content for block in window.blocks))
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(content)
+    tried = 0
+    while True:
+        tried += 1
+        try:
+            fd = _sealed_file(contents)
+            break
+        except OSError as error:
+            if error.errno != errno.EBUSY or tried == _FILES_TRIED:
+                raise
+    return fd, Named(digest.hexdigest(), sum(map(len, contents)))
+
+
+def _sealed_file(contents: Iterable[bytes]) -> int:
     fd = os.memfd_create("readings-v1", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        digest, length = hashlib.sha256(), 0
-        for content in (pack(header_line(head)), *(block.content for block in window.blocks)):
-            digest.update(content)
+        for content in contents:
             at = 0
             while at < len(content):
                 at += os.write(fd, content[at:])
-            length += len(content)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
         # Nobody opens it anew to write.
         os.fchmod(fd, 0o400)
     except BaseException:
         os.close(fd)
         raise
-    return fd, Named(digest.hexdigest(), length)
+    return fd
 
 
 @dataclass(eq=False)
