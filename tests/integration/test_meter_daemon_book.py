@@ -216,7 +216,7 @@ def test_lines_for_a_watcher_that_does_not_read_are_dropped_and_then_so_is_he(pa
 def test_readings_are_sealed_although_the_kernel_is_busy_with_a_page_of_them(
     parts: Parts, run: str, monkeypatch: pytest.MonkeyPatch, busy: int
 ) -> None:
-    """F_SEAL_WRITE is refused while anything holds a page: another file is taken, and after three it is said. (formats 5)"""
+    """F_SEAL_WRITE is refused while anything holds a page: another file is taken, three at most. (formats 5)"""
     name = prepare(parts, run)
     parts.book.open(Open("open", 1, name), OURS)
     parts.sampler.tick()
